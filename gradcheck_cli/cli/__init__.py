@@ -1,1 +1,2 @@
-"""The command line: parse, call, print, exit. No numerics, nothing heavy before it is needed."""
+"""The command line: parse, call, print, exit. It computes nothing, and imports heavy modules only
+when they are needed."""

@@ -1,4 +1,4 @@
-"""`gradcheck`: the commands, each loaded when it is called."""
+"""`gradcheck`: its commands, each imported when it is called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradcheck_cli.cli.streams import open_closed_streams, word_failures
 from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.version import VERSION
 
-# name: (module, what `gradcheck --help` says). A command's function is called `command`.
+# name: (module, line in `gradcheck --help`). The function of a command is called `command`.
 COMMANDS = {
     "run": ("run", "Check the gradients of specs."),
     "layer": ("layer", "Check the gradients of a layer without a spec."),
@@ -47,7 +47,7 @@ ELSEWHERE = {
     "version": "`gradcheck --version` shows it.",
     "help": "`gradcheck --help` and `gradcheck COMMAND --help` show it.",
 }
-"""Commands of other tools, and what does here what they do there."""
+"""Commands of other tools, and what to use here instead."""
 
 EPILOG = """\b
 First steps:
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown = args and not args[0].startswith("-") and args[0] not in COMMANDS
-        if unknown and not ctx.resilient_parsing:  # what completion does
+        if unknown and not ctx.resilient_parsing:  # not during completion
             meant = ELSEWHERE.get(args[0])
             hint = f" {meant}" if meant else did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"there is no command `{args[0]}`.{hint}", ctx)
@@ -100,7 +100,7 @@ def app() -> None:
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits."""
+    """Run the command line and exit."""
     open_closed_streams()
     word_failures()
     sys.exit(guarded(app, sys.argv[1:]))

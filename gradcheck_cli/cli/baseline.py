@@ -1,6 +1,8 @@
-"""A baseline: a file of the findings that a project already knows; later runs count only new ones.
+"""A baseline: a file of the findings that a project already knows. Later runs count only new
+findings.
 
-A finding is known by its fingerprint, which says neither a line nor a file's name.
+A finding is identified by its fingerprint, which does not depend on a line or on the name of a
+file.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from gradcheck_cli.domain.report import Finding, Report, SpecResult
 
 SCHEMA_VERSION = 1
 _OURS = "baseline "
-"""How the reason of a finding begins that a baseline knows."""
+"""The start of the reason of a finding that a baseline suppresses."""
 
 
 def read_baseline(file: str) -> dict[str, int]:
@@ -47,8 +49,8 @@ def _findings(file: str) -> list[dict[str, Any]]:
 
 
 def write_baseline(file: str, report: Report) -> None:
-    """Writes what a report has of errors and warnings, and what a baseline left out of it. Raises
-    UsageError."""
+    """Write the errors and warnings of a report to a baseline, including those that an old baseline
+    suppressed. Raises UsageError."""
     folder = os.path.dirname(file)
     found = [
         _entry(finding, result, folder)
@@ -71,8 +73,8 @@ def _is_of_a_baseline(finding: Finding) -> bool:
 
 
 def _entry(finding: Finding, result: SpecResult, folder: str) -> dict[str, Any]:
-    """What a person sees of it, and its fingerprint, by which it is known. The path is relative to
-    `folder`, where the baseline is."""
+    """What a reader needs to recognise the finding, and the fingerprint that identifies it. The
+    path is relative to `folder`, where the baseline is."""
     entry = {
         "spec": result.spec,
         "code": finding.code,
@@ -83,15 +85,15 @@ def _entry(finding: Finding, result: SpecResult, folder: str) -> dict[str, Any]:
         "point": finding.point,
         "fingerprint": finding.fingerprint,
     }
-    if os.path.isfile(result.source.path):  # no layer of a command line
+    if os.path.isfile(result.source.path):  # not for a layer on the command line
         entry["path"] = Path(os.path.relpath(result.source.path, folder or ".")).as_posix()
     return entry
 
 
 def unmet(file: str, report: Report, whole: bool) -> int:
-    """How many findings of a baseline are no more: their specs ran, on their engines, in their
-    dtypes and modes, without. Where a `whole` project ran, its specs are all that there is in its
-    files: one that was renamed or removed has no findings any more."""
+    """The number of findings of a baseline that no longer occur: their specs ran, with the same
+    engines, dtypes and modes, without them. If a `whole` project ran, specs that were renamed or
+    removed count too, because they have no findings any more."""
     folder = os.path.dirname(file)
     specs = {result.spec for result in report.results}
     files = {os.path.abspath(result.source.path) for result in report.results}

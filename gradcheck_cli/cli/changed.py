@@ -18,11 +18,11 @@ _CODE = (".py", ".hpp", ".h", ".hh", ".hxx")
 
 
 class Changes:
-    """The files that differ from the point where a revision and this branch parted, with those that
-    are new or not committed. `left_out` counts the specs that they do not concern."""
+    """The files that differ from the common ancestor of a revision and this branch, including new
+    and uncommitted ones. `left_out` counts the specs that the changes do not affect."""
 
     def __init__(self, revision: str) -> None:
-        """Raises UsageError where git cannot tell."""
+        """Raises UsageError if git fails."""
         root = _git("rev-parse", "--show-toplevel").removesuffix("\n")
         since = _since(revision)
         names = _git("diff", "--name-only", "--no-renames", "-z", since, "--", cwd=root)
@@ -37,9 +37,9 @@ class Changes:
         self.left_out = 0
 
     def concerned(self, specs: Iterable[Spec]) -> Iterator[Spec]:
-        """The specs of files that have changed, or whose layers reach code that has. Where code is
-        gone, nobody knows who reached it: all layers are concerned. So is everything where the
-        settings of the project have changed."""
+        """The specs of changed files, and those whose layers reach changed code. If a code file was
+        deleted, it is unknown which layers reached it, so all layers are included. If the project's
+        settings have changed, everything is."""
         for spec in specs:
             if self._concerns(spec):
                 yield spec
@@ -62,17 +62,18 @@ class Changes:
 
 
 def _since(revision: str) -> str:
-    """The commit at which the revision and this branch parted; without one, the revision."""
+    """The common ancestor of the revision and this branch; without one, the revision itself."""
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     commit = _git(*asked, silence=f"there is no commit `{revision}`").strip()
     try:
         return _git("merge-base", commit, "HEAD").strip()
-    except UsageError:  # histories that have nothing in common
+    except UsageError:  # unrelated histories
         return commit
 
 
 def _git(*arguments: str, cwd: str | None = None, silence: str = "git failed") -> str:
-    """What git prints. Raises UsageError with what it says, or with what its `silence` means."""
+    """The output of a git command. Raises UsageError with git's message, or with `silence` if git
+    printed none."""
     try:
         done = subprocess.run(
             ("git", *arguments), cwd=cwd, capture_output=True, check=False, stdin=subprocess.DEVNULL

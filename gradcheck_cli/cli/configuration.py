@@ -21,7 +21,7 @@ _BY_KEY = {key: setting for setting in SETTINGS for key in (setting.key, setting
 
 
 class ConfigurationError(UsageError):
-    """The configuration is not in order. `mistakes` say where, all of them at once."""
+    """The configuration has mistakes. `mistakes` has all of them, each with its place."""
 
     def __init__(self, mistakes: list[SpecError]) -> None:
         super().__init__(f"invalid configuration in {mistakes[0].path}")
@@ -30,17 +30,17 @@ class ConfigurationError(UsageError):
 
 _FILES = ("output", "report", "write-baseline")
 _GATE = ("baseline", "exit-zero", "fail-on", "ignore", "select")
-"""What says which findings count. A run that is to run no code of users takes none of it, and no
-file's name, from a file that came with that code."""
+"""Settings that decide which findings count. A run that must not run user code ignores them, and
+also _FILES, in a configuration that came with that code."""
 
 
 def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> dict[str, Any]:
     """The settings of the nearest pyproject.toml at or above `folder` (None: the working folder);
-    none where there is none.
+    empty if there is none.
 
-    Where it is not `trusted` the settings of _FILES and _GATE are left out. Raises
-    ConfigurationError for what is no TOML, an unknown key, a value of the wrong type, or a file to
-    be written outside of the configuration's own folder.
+    If the file is not `trusted`, the settings of _FILES and _GATE are left out. Raises
+    ConfigurationError for invalid TOML, an unknown key, a value of the wrong type, or an output
+    file outside the configuration's own folder.
     """
     path = configuration_file(folder)
     if path is None:
@@ -64,7 +64,7 @@ def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> d
 
 
 def _outward(path: Path, values: Mapping[str, Any]) -> list[str]:
-    """The keys that name a file outside of the configuration's folder."""
+    """The keys that name a file outside the configuration's folder."""
     targets = {name: [values[name]] for name in ("output", "write-baseline") if name in values}
     targets["report"] = [text.partition("=")[2] for text in values.get("report", ())]
     inside = path.parent.resolve()
@@ -88,7 +88,7 @@ def configuration_file(folder: Path | None = None) -> Path | None:
 
 
 def _candidates(folder: Path | None) -> list[Path]:
-    if folder is None and working_folder_is_gone():  # nothing is above it, either
+    if folder is None and working_folder_is_gone():  # its parents are unknown too
         return []
     folder = folder or Path.cwd()
     return [place / "pyproject.toml" for place in (folder, *folder.parents)]
@@ -100,7 +100,7 @@ def shown_path(path: Path) -> str:
 
 
 def _parsed(source: Source) -> dict[str, Any]:
-    import tomllib  # only a configured project pays for it
+    import tomllib  # only projects with a configuration need it
 
     try:
         tool = tomllib.loads(source.text).get("tool", {})
@@ -132,7 +132,7 @@ def _parsed(source: Source) -> dict[str, Any]:
 
 
 def _checked(setting: Setting, key: str, value: Any) -> Any:
-    """`value` as the setting needs it, which stands under `key`; raises click.BadParameter."""
+    """The value under `key`, converted for the setting. Raises click.BadParameter."""
     if setting.several:
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, str) for part in parts):
@@ -175,7 +175,7 @@ def _mistake(source: Source, key: str, message: str) -> SpecError:
 
 
 def _key_span(source: Source, key: str) -> Span | None:
-    """Where `key` stands below the header [tool.gradcheck]; tomllib does not tell."""
+    """The position of `key` below the header [tool.gradcheck], which tomllib does not report."""
     inside = False
     for number, line in enumerate(source.text.splitlines(), 1):
         if line.lstrip().startswith("["):

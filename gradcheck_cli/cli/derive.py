@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec
     from gradcheck_cli.report.style import Style
 
-_BUDGET_S = 5.0  # about as long as one waits for a command without asking what it is doing
+_BUDGET_S = 5.0  # about as long as a person waits without wondering
 
 
 @click.command()
@@ -70,7 +70,7 @@ def command(
 
 
 def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) -> SpecError | None:
-    """Prints one spec's formulas; gives the mistake where it has none."""
+    """Print the formulas of one spec. Returns the mistake if it has none."""
     from gradcheck_cli.domain.report import SpecError
     from gradcheck_cli.engines.errors import NodeFault
     from gradcheck_cli.engines.kit.walker import custom_gradients

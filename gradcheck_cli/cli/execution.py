@@ -1,4 +1,4 @@
-"""Follows a run: passes its events to listeners, and keeps the finished part after a signal."""
+"""Executes a run: passes its events to listeners, and keeps the finished part after a signal."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Why a run does not have all specs of its files: with `recall`, it has those of the files that
-    are not known; with `changes`, those that these left; with `shard`, those of its part; with
-    `suite`, the samples of its operations."""
+    """Why a run does not have all specs of its files. With `recall`, it has only files without
+    known results; with `changes`, specs that these affect; with `shard`, the specs of one part;
+    with `suite`, the samples of its operations."""
 
     recall: Recall | None = None
     changes: Changes | None = None
@@ -40,7 +40,7 @@ class Selection:
     suite: Suite | None = None
 
     def events(self, specs: Iterable[Spec], options: RunOptions) -> Generator[Event, None, None]:
-        """Those of the run, with what is recalled."""
+        """The events of the run, including those of recalled results."""
         from gradcheck_cli.run import session
 
         if self.recall is None:
@@ -56,7 +56,7 @@ class Selection:
         return self.recall.events(nothing_to_run(options))
 
     def noted(self, report: Report) -> Report:
-        """The report, with what was left out and why."""
+        """The report with the numbers of specs that were left out, and why."""
         changes, shard, suite = self.changes, self.shard, self.suite
         return replace(
             report,
@@ -77,11 +77,12 @@ def execute(
     interrupts: Interrupts | None = None,
     selection: Selection | None = None,
 ) -> Report:
-    """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
+    """Run `specs` and pass the events to the listeners. `specs` may still be reading
+    (`read_specs`).
 
-    `errors` is the list to which reading adds the mistakes that it finds. The report of the last
-    event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
-    is still handed over; the second one ends everything. `interrupts` may have noted one before.
+    Reading adds its mistakes to the list `errors`; the report of the last event has all of them.
+    After the first Ctrl-C, SIGTERM or SIGHUP, the report of the finished part is still delivered;
+    the second signal ends everything. `interrupts` may have noted a signal before.
     """
     interrupts = interrupts or Interrupts()
     selection = selection or Selection()
@@ -91,9 +92,9 @@ def execute(
         interrupts.raises = True
         while True:
             try:
-                while True:  # a signal may strike between two events, too
+                while True:  # a signal may also arrive between two events
                     if interrupts.pending and begun and not told:
-                        told = True  # the run ends its workers and hands over what it has
+                        told = True  # the run ends its workers and reports what it has
                         event = events.throw(KeyboardInterrupt())
                     else:
                         begun = True
@@ -115,8 +116,8 @@ def execute(
 
 
 def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
-    """The specs, of which none is begun after an interrupt: one that came before the run, or whose
-    exception was lost or replaced by another while they were read."""
+    """The specs until an interrupt. The interrupt may have come before the run, or its exception
+    may have been lost or replaced while specs were read."""
     if interrupts.pending:
         raise KeyboardInterrupt
     try:
@@ -131,19 +132,19 @@ def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
 
 
 class Interrupts:
-    """Remembers a signal that ends the run beside raising KeyboardInterrupt for it.
+    """Remembers a signal that ends the run, besides raising KeyboardInterrupt for it.
 
-    The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
-    exception that strikes in code which such a question runs is taken for "there is none". Before
-    the run there is no exception (`raises`): what it would strike is an import, and the run itself
-    asks first. The second signal raises one always. Where it got lost and another exception came
-    of it, the end of this context raises Stopped in its place.
+    The exception alone can get lost: NumPy asks the classes of its operands for attributes, and
+    takes an exception in that code for a missing attribute. Before the run, no exception is raised
+    (`raises` is false), because it would hit an import, and the run itself checks first. The second
+    signal always raises one. If the exception was lost and caused another one, the end of this
+    context raises Stopped instead.
     """
 
     def __init__(self) -> None:
         self.pending = False
         self.raises = False
-        self.signal: int = signal.SIGINT  # the first that came
+        self.signal: int = signal.SIGINT  # the first one
         self._before: Mapping[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -176,12 +177,14 @@ def read_specs(
     *,
     user_code: bool = True,
 ) -> Iterator[Spec]:
-    """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`.
+    """The specs of `files`, each of which is read when its turn comes. Mistakes are added to
+    `errors`.
 
-    `seed` is for inputs that are drawn at random and have none of their own. Without `user_code` a
-    spec that would run some is a mistake, and so is one that states a device which is not here,
-    where `device` does not overrule it. With `engines`, so is one that names an engine which cannot
-    run here, where `engines` does not overrule it. `texts` has those of files that are none.
+    `seed` is for inputs that are drawn at random without a seed of their own. Without `user_code`,
+    a spec that would run a user's code is a mistake. So is a spec with a device that this machine
+    lacks, unless `device` overrides it, and, given `engines`, a spec that names an engine that
+    cannot run here, unless `engines` overrides it. `texts` has the contents of files that do not
+    exist on disk.
     """
     from gradcheck_cli import specfile
 
@@ -202,7 +205,7 @@ def read_specs(
 
 
 def _lacking(spec: Spec) -> str:
-    """Why this machine has not the device that a spec states."""
+    """Why this machine lacks the device that a spec names; empty if it has it."""
     if spec.device in (None, "cpu"):
         return ""
     from gradcheck_cli.domain.placement import Placement
@@ -222,7 +225,8 @@ def _without_device(spec: Spec, lack: str) -> SpecError:
 
 
 def _without_engines(spec: Spec, engines: Layered[tuple[str, ...]]) -> list[SpecError]:
-    """The engines that a spec names, or writes its layers in, and that cannot run here."""
+    """Mistakes for the engines that a spec names, or that its layers need, and that cannot run
+    here."""
     named, key = spec.engines, "engines"
     if not named and not engines.fallback:
         named, key = tuple(layer.engine for layer in spec.implementations), "implementations"

@@ -43,10 +43,10 @@ ISSUE_HINT = "This is a bug in gradcheck. Please report it with the lines above 
 
 
 def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> int:
-    """The exit code that a report deserves. `exit_zero` forgives findings and nothing else."""
+    """The exit code of a report. `exit_zero` forgives findings and nothing else."""
     if report.interrupted:
         return SIGNALLED + report.signal
-    # A formula beside a layer may turn out to be a mistake of the spec when the layer is known.
+    # A formula next to a layer may prove to be a mistake once the layer is known.
     findings = (finding for result in report.results for finding in result.findings)
     codes = {finding.code for finding in findings if finding.severity == "error"}
     if report.errors or any(code.startswith(Families.SPEC) for code in codes):
@@ -59,12 +59,12 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
 
 
 def guarded(app: click.Command, arguments: list[str]) -> int:
-    """Runs the command line; whatever happens in it becomes an exit code and, where something went
-    wrong, a few words on standard error. A signal, too: any command ends with a sentence."""
+    """Run the command line, and turn whatever happens into an exit code and, after an error or a
+    signal, a short message on standard error."""
     before = install(stop)
     try:
         return _guarded(app, arguments)
-    except KeyboardInterrupt as error:  # a second one, amid the words about the first
+    except KeyboardInterrupt as error:  # a second signal, during the message about the first
         return _code_of(error)
     finally:
         restore(before)
@@ -120,7 +120,7 @@ def _code_of(stopped: KeyboardInterrupt | None) -> int:
 
 
 def _unread() -> int:
-    """The reader (`head`, a pager) has gone: nothing is left to say, and nobody to say it to."""
+    """The reader (`head`, a pager) has gone: there is nobody to print to."""
     silence(sys.stdout)
     return PASSED
 

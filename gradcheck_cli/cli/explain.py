@@ -37,7 +37,7 @@ def command(codes: tuple[str, ...], everything: bool, color: str | None) -> None
 
 
 def find(word: str) -> Code:
-    """The code that is called or numbered `word`; raises UsageError where there is none."""
+    """The code with this number or name. Raises UsageError if there is none."""
     by_name = {row.name: row for row in CODES.values()}
     row = CODES.get(word.upper()) or by_name.get(word.lower())
     if row is None:

@@ -74,7 +74,7 @@ gradcheck:
 """,
     ),
 }
-"""The file of a CI service, and what is in it; `extra`: the frameworks that are to be installed."""
+"""For each CI service, its file and the file's text, with `extra` for the frameworks to install."""
 
 _EXTRAS = ("torch", "tensorflow", "jax", "eigen")
 

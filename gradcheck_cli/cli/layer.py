@@ -22,7 +22,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import COMMAND_LINE
 
 _KEYS = {"dtype": "dtypes", "mode": "modes"}
-"""Settings that a spec may state, and its keys for them."""
+"""Settings that are keys of a spec under another name."""
 _LIMITS = ("timeout", "memory", "power", "device")
 
 
@@ -86,7 +86,7 @@ def _called(layer: LayerTarget, order: int | None) -> str:
 
 
 def _save(file: str, text: str) -> None:
-    """Raises UsageError, also for a file that is there already."""
+    """Write the spec to a new file. Raises UsageError, also if the file exists."""
     from gradcheck_cli.cli.outputs import new_file
 
     if not is_spec(file) or file == "-":

@@ -1,4 +1,4 @@
-"""A layer that the command line names, its inputs, and the spec that they make: for `layer`, `lift`
+"""A layer named on the command line, its inputs, and the spec made from them, for `layer`, `lift`
 and `init`."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.records import dataclass
 
 WRITTEN_IN = ("torch", "tensorflow", "jax", "numpy", "eigen")
-"""Engines that layers are written for."""
+"""Engines for which layers are written."""
 
 _LIBRARIES = {
     "torch": "torch",
@@ -26,7 +26,7 @@ _LIBRARIES = {
     "equinox": "jax",
     "haiku": "jax",
 }
-"""The engine that runs what is written with a library."""
+"""The engine that runs code written with a library."""
 
 _SHAPE = re.compile(r"^\d+([xX]\d+)*$")
 _SIZES = re.compile(r"^\d+(\s*,\s*\d+)+$")
@@ -34,7 +34,7 @@ _SIZES = re.compile(r"^\d+(\s*,\s*\d+)+$")
 
 @dataclass(frozen=True, slots=True)
 class LayerTarget:
-    """TARGET and its options. `inputs`, `args` and `kwargs` are as they were typed."""
+    """TARGET and its options. `inputs`, `args` and `kwargs` are as typed."""
 
     target: str
     inputs: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class LayerTarget:
 
 
 def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a command with the options that complete a TARGET."""
+    """Decorate a command with the options that complete a TARGET."""
     for option in (
         click.option(
             "--kwarg",
@@ -80,7 +80,8 @@ def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lift_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a command that lifts layers: the options of a TARGET, and how it runs."""
+    """Decorate a command that lifts layers with the options of a TARGET, `--engine` and
+    `--seed`."""
     engine = click.option(
         "--engine",
         metavar="ENGINE",
@@ -96,9 +97,9 @@ def is_spec(target: str) -> bool:
 
 
 def written_in(target: str, folder: str = "") -> str:
-    """The engine that a target is written for, by what its code imports; none of it runs.
+    """The engine for which a target is written, by the imports of its code, which is not run.
 
-    Raises UsageError where that does not tell.
+    Raises UsageError if the imports do not decide.
     """
     place = target.partition(":")[0]
     if place.endswith((".hpp", ".h", ".hh", ".hxx")):
@@ -122,7 +123,7 @@ def written_in(target: str, folder: str = "") -> str:
     named, has_backward = named_by(target, folder), not without_backward(target, folder)
     numpy_alone = "numpy" in named.libraries and not named.libraries & _LIBRARIES.keys()
     if numpy_alone and not named.files and has_backward:
-        return "numpy"  # whatever else its file imports
+        return "numpy"  # regardless of other imports of its file
     own = imports(file, folder).libraries
     if any(library in _LIBRARIES for library in own):
         return _the_one(target, own)
@@ -159,7 +160,7 @@ def spec_of(
     settings: Mapping[str, Any] | None = None,
     folder: str = "",
 ) -> str:
-    """The spec that checks the layer, as text; `settings` are further keys of it. The target is
+    """The text of the spec that checks the layer. `settings` are further keys. The target is
     written relative to `folder`, where the spec will be. Raises UsageError."""
     inputs = [f"  {name}: {_value(text)}" for name, text in map(_pair_of("--input"), layer.inputs)]
     if not inputs:
@@ -197,7 +198,7 @@ def _pair_of(flag: str) -> Callable[[str], tuple[str, str]]:
 
 
 def _value(text: str) -> str:
-    """What a spec says of an input: a shape means numbers drawn from the normal distribution."""
+    """The value of an input in a spec. A shape means numbers from the normal distribution."""
     if not _SHAPE.match(text):
         return text
     sizes = ", ".join(str(int(size)) for size in text.lower().split("x"))

@@ -56,7 +56,7 @@ def command(
 def specs_of_target(
     target: str, engine: str | None, given: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[Spec], list[SpecError]]:
-    """The specs of a file, or the one that a layer and its options (`lift_options`) make, and the
+    """The specs of a file, or the spec of a layer and its options (`lift_options`), and the
     mistakes in them. Raises UsageError."""
     if not is_spec(target):
         from gradcheck_cli import specfile
@@ -70,7 +70,7 @@ def specs_of_target(
 
 @contextmanager
 def lifting_errors(name: str) -> Iterator[None]:
-    """Turns what a lift of `name` raises inside the block into UsageError."""
+    """Turn errors of a lift of `name` inside the block into UsageError."""
     from gradcheck_cli.engines.errors import EngineFault
     from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 

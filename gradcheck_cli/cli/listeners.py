@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from gradcheck_cli.report import ReportWriter
 
 
-_PACE_S = 3.0  # before that, a pace is chance
+_PACE_S = 3.0  # an earlier pace means little
 
 
 class Printer:
-    """Feeds one report writer. A reader that goes (`| head`) ends the printing, not the run; so
-    does a disk that is full, which `failure` says."""
+    """Passes results to one report writer. If the reader goes (`| head`) or the disk is full, the
+    printing ends, but not the run; `failure` has the reason if it is an error."""
 
     def __init__(self, writer: ReportWriter, output: Output) -> None:
         self._writer = writer
@@ -57,7 +57,7 @@ class Printer:
             silence(stream)
 
     def end(self) -> None:
-        """After the run: puts the report where it belongs."""
+        """Move the report to its place after the run."""
         if self._gone:
             return
         try:
@@ -67,30 +67,30 @@ class Printer:
 
 
 class Line:
-    """The last line of a terminal, which is written again and again."""
+    """The last line of a terminal, which is rewritten again and again."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, text: str) -> None:
-        """Puts the text in its place, cut where the terminal ends."""
+        """Write the text at the cursor, cut at the terminal's width."""
         self._write(text[: width(self._stream) - 1])
 
     def clear(self) -> None:
-        """Leaves the line empty."""
+        """Clear the line."""
         self._write("\r\x1b[2K")
 
     def _write(self, text: str) -> None:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except OSError:  # the terminal has gone, and nobody looks at this line
+        except OSError:  # the terminal has gone
             silence(self._stream)
 
 
 class SearchLine:
-    """One line on a terminal's standard error that says what a search knows by now. Elsewhere
-    nothing is written."""
+    """One line on a terminal's standard error with the progress of a search. Elsewhere nothing is
+    written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._line = Line(stream)
@@ -109,11 +109,10 @@ class SearchLine:
 
 
 class Progress:
-    """One line on a terminal's standard error that says how far the run is, and how long it will
-    take still.
+    """One line on a terminal's standard error with the progress of the run and the remaining time.
 
-    What the other listeners print on the same terminal goes above it. `files`: how many there are,
-    each with a spec at least. What earlier runs found says nothing about how fast this one is.
+    Other listeners print above it on the same terminal. `files` is the number of files, each with
+    at least one spec. Cached results do not count for the pace of the run.
     """
 
     def __init__(
@@ -149,7 +148,7 @@ class Progress:
             self._total = event.specs
         elif isinstance(event, EngineReady):
             self._waiting.pop(event.engine, None)
-            if not self._fresh:  # what an engine takes to start says nothing about specs
+            if not self._fresh:  # the start of engines does not count
                 self._start = self._clock()
         elif isinstance(event, LayerUnderWay):
             self._under_way[event.spec] = event
@@ -171,7 +170,7 @@ class Progress:
         return f"[{bar}] {count} specs{failed}{pace}{waiting}{self._large()}"
 
     def _large(self) -> str:
-        """The large layer that was heard of last: which question, and how far it is."""
+        """The large layer with the latest event: its current question, and how far it is."""
         if not self._under_way:
             return ""
         event = next(reversed(self._under_way.values()))
@@ -180,7 +179,7 @@ class Progress:
         return f"; {event.spec}: {now.what}, {now.done}{of_all} forward passes"
 
     def _pace(self) -> str:
-        """How fast it goes and how long still, after some seconds."""
+        """The pace and the remaining time, after some seconds."""
         seconds = self._clock() - self._start
         if seconds < _PACE_S or not self._fresh:
             return ""

@@ -1,4 +1,4 @@
-"""What commands about one spec file share: reading it, and showing the mistakes in it."""
+"""Shared by commands about one spec file: reading it, and showing its mistakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_specs(*paths: str) -> tuple[list[Spec], list[SpecError]]:
-    """The specs of files, or of standard input (-), and the mistakes that were found."""
+    """The specs of files, or of standard input (-), and the mistakes in them."""
     from gradcheck_cli import specfile
 
     files, mistakes, _ = specfile.expand(paths)
@@ -24,7 +24,7 @@ def read_specs(*paths: str) -> tuple[list[Spec], list[SpecError]]:
 
 
 def show_mistakes(mistakes: Iterable[SpecError], color: str | None = None) -> None:
-    """Prints mistakes to standard error, each with its place."""
+    """Print mistakes to standard error, each with its place."""
     from gradcheck_cli.report.blocks import error_block
     from gradcheck_cli.report.console import print_lines
 
@@ -34,7 +34,7 @@ def show_mistakes(mistakes: Iterable[SpecError], color: str | None = None) -> No
 
 
 def no_formula(spec: Spec) -> SpecError:
-    """The mistake of a spec about layers, where a formula is needed."""
+    """The mistake of a spec about layers when a formula is needed."""
     from gradcheck_cli.domain.codes import Codes
     from gradcheck_cli.domain.report import SpecError
 

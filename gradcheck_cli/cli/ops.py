@@ -58,7 +58,7 @@ def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
 
 
 def supports() -> dict[str, Support]:
-    """What each registered engine of formulas has, without importing any framework."""
+    """The operations of each registered engine of formulas, without importing any framework."""
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.report.ops import Support
 
@@ -68,7 +68,7 @@ def supports() -> dict[str, Support]:
             continue
         try:
             support = Support(found.engine.operations(), found.engine.remarks())
-        except Exception as error:  # a stranger's code, which the other columns do not need
+        except Exception as error:  # a plug-in's error must not hide other engines
             from gradcheck_cli.engines.tracebacks import one_line
 
             talk(f"the engine `{name}` does not list its operations: {one_line(error)}")
@@ -79,8 +79,8 @@ def supports() -> dict[str, Support]:
 
 
 def _restated_operations(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """By framework, what is stated in rows and has one of the words, without importing it; raises
-    UsageError where nothing has."""
+    """By framework, the operations that have rows and match one of the words, without importing the
+    framework. Raises UsageError if there is none."""
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.engines.trace.kernel_rows import stated_in_rows
 
@@ -115,7 +115,7 @@ def _names() -> list[str]:
 
 
 def _containing(word: str) -> list[Op | Several]:
-    """The rows that speak of `word`; raises UsageError where none does."""
+    """The rows that contain `word`. Raises UsageError if there is none."""
     wanted = word.lower()
     found = [
         op

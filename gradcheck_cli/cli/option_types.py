@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Listed(click.ParamType[tuple[str, ...]]):
-    """Names separated by commas; an option of this type may be given several times, too."""
+    """Names separated by commas. An option of this type may also be given several times."""
 
     name = "name,..."
     envvar_list_splitter = ","
@@ -45,7 +45,7 @@ class Listed(click.ParamType[tuple[str, ...]]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The last name, after those that are there."""
+        """Complete the last name of the list."""
         from click.shell_completion import CompletionItem
 
         before, comma, begun = incomplete.rpartition(",")
@@ -53,12 +53,12 @@ class Listed(click.ParamType[tuple[str, ...]]):
         return [CompletionItem(before + comma + name) for name in names]
 
     def known(self) -> Iterable[str]:
-        """What the shell completes."""
+        """The names that the shell completes."""
         return self.choices
 
 
 class Engines(Listed):
-    """Names of engines. Plug-ins have others, so that any name is taken."""
+    """Names of engines. Any name is accepted, because plug-ins have other names."""
 
     def known(self) -> Iterable[str]:
         return SHIPPED
@@ -75,19 +75,19 @@ class Text(click.types.StringParamType):
 
 
 class Integer(click.IntRange):
-    """A whole number of a range."""
+    """An integer in a range."""
 
     name = "integer"
 
 
 class Number(click.FloatRange):
-    """A number of a range."""
+    """A number in a range."""
 
     name = "number"
 
 
 class Choice(click.Choice[str]):
-    """One of a few names; a wrong one is answered with the nearest."""
+    """One of a few names. An error suggests the nearest name."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         known = super().get_invalid_choice_message(value, ctx)
@@ -95,7 +95,7 @@ class Choice(click.Choice[str]):
 
 
 class Target(Listed):
-    """FORMAT=FILE; the shell completes the formats."""
+    """FORMAT=FILE. The shell completes the formats."""
 
     def __init__(self) -> None:
         super().__init__(metavar="FORMAT=FILE")
@@ -110,7 +110,7 @@ class Target(Listed):
 
 
 class Device(click.ParamType[str]):
-    """What a spec may state under `device`."""
+    """A device, as under the key `device` of a spec."""
 
     name = "device"
 

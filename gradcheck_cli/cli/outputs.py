@@ -1,5 +1,4 @@
-"""Where reports are written: to standard output, or to files, which appear when they are
-complete."""
+"""Writes reports to standard output, or to files, which appear when they are complete."""
 
 from __future__ import annotations
 
@@ -16,16 +15,16 @@ from gradcheck_cli.domain.errors import UsageError
 
 STANDARD = "-"
 _OF_PROCESSES = ("/dev/", "/proc/")
-"""Where names stand for what a process has open: a file in its place would not be that file."""
+"""Folders whose names refer to files that a process has open. These must not be replaced."""
 
 
 class Output:
-    """A report's way out. `file` is "-" for standard output.
+    """The destination of a report. `file` is "-" for standard output.
 
-    A file is written beside its place under another name, and `keep` puts it there in one step: a
-    run that is killed leaves the file of the run before. What is no regular file (a pipe, a
-    terminal, /dev/stdout) is written as the report comes, and so is the end of a file that others
-    write to as well (`append`). Raises UsageError for what cannot be written.
+    A file is written under another name in the same folder, and `keep` moves it to its place in one
+    step, so a run that is killed leaves the previous file. Anything else (a pipe, a terminal,
+    /dev/stdout) is written directly, and so is the end of a file that others write to as well
+    (`append`). Raises UsageError if writing is impossible.
     """
 
     def __init__(self, file: str, *, append: bool = False) -> None:
@@ -54,20 +53,20 @@ class Output:
             how: Literal["a", "w"] = "a" if append else "w"
             return open(file, how, encoding="utf-8", errors="backslashreplace")
         self.replaces = True
-        name = self.path.name[:100]  # a file's name has a greatest length
-        import tempfile  # a run without reports does without
+        name = self.path.name[:100]  # the length of a file name is limited
+        import tempfile  # not needed without reports
 
         handle, self._unfinished = tempfile.mkstemp(".unfinished", f".{name}.", self.path.parent)
         os.chmod(self._unfinished, stat.S_IMODE(mode))
         return open(handle, "w", encoding="utf-8", errors="backslashreplace")
 
     def failed(self, error: OSError | ValueError) -> UsageError:
-        """What is said of an output that fails."""
+        """The error for an output that fails."""
         reason = write_reason(error) if isinstance(error, OSError) else str(error)
         return UsageError(f"cannot write to {self.name}: {reason}")
 
     def put(self, text: str) -> None:
-        """Writes a whole file at once. Raises UsageError."""
+        """Write a whole file at once. Raises UsageError."""
         try:
             self.stream.write(text)
         except OSError as error:
@@ -75,7 +74,7 @@ class Output:
         self.keep()
 
     def keep(self) -> None:
-        """The end of a report that is whole. Raises UsageError."""
+        """Complete the report and move it to its place. Raises UsageError."""
         try:
             if self.path is None:
                 self.stream.flush()
@@ -91,16 +90,16 @@ class Output:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves nothing of a report that was not kept."""
+        """Remove a report that was not kept."""
         if self.path is not None:
-            with suppress(OSError):  # what was written is thrown away
+            with suppress(OSError):  # the content is discarded anyway
                 self.stream.close()
         if self._unfinished:
             os.unlink(self._unfinished)
 
 
 def new_file(file: str, text: str) -> None:
-    """Writes a file that is not there yet, and its folders. Raises UsageError."""
+    """Write a file that does not exist yet, and create its folders. Raises UsageError."""
     if os.path.lexists(file):
         raise UsageError(f"{file} already exists", "name another file, or remove this one")
     make_folder(os.path.dirname(file) or os.curdir)
@@ -109,7 +108,7 @@ def new_file(file: str, text: str) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Makes a folder, and those that it is in, where they are not there. Raises UsageError."""
+    """Create a folder and its parents if they do not exist. Raises UsageError."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -117,7 +116,7 @@ def make_folder(folder: str) -> None:
 
 
 def check_targets(outputs: Iterable[Output], inputs: Iterable[str]) -> None:
-    """Raises UsageError where a report would take the place of an input or of another report."""
+    """Raise UsageError if a report would overwrite an input or another report."""
     replacing = [output for output in outputs if output.replaces]
     taken = {os.path.realpath(file): "is an input of this run" for file in inputs if replacing}
     for output in replacing:

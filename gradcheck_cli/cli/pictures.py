@@ -1,4 +1,4 @@
-"""`--format` and `--output` of commands that show one picture for each spec, as text too."""
+"""`--format` and `--output` of commands that show one picture for each spec, or text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def picture_options(*forms: str) -> Callable[[Any], Any]:
-    """The options, as `form` and `output`; a picture may be text or any of `forms`."""
+    """The options `--format` (as `form`) and `--output`. A picture may be text or any of
+    `forms`."""
 
     def options(command: Any) -> Any:
         output = click.option(
@@ -37,7 +38,7 @@ def picture_options(*forms: str) -> Callable[[Any], Any]:
 
 
 def refuse_several(count: int, what: str, form: str | None, output: str | None) -> None:
-    """Raises UsageError where several pictures would have to be in one file."""
+    """Raise UsageError if several pictures would have to be in one file."""
     if count > 1 and (output is not None or form == "svg"):
         raise UsageError(f"{what}, but one file can hold only one picture")
 
@@ -50,8 +51,8 @@ def put_picture(
     style: Style,
     source: str,
 ) -> None:
-    """Prints the picture, or prints its `lines` and writes it to the file `output`, which must not
-    be `source`. `drawn` has how each form other than text is made. Raises UsageError."""
+    """Print the picture, or print its `lines` and write it to the file `output`, which must not be
+    `source`. `drawn` has a function for each form other than text. Raises UsageError."""
     from gradcheck_cli.report.console import print_lines
 
     draw = drawn.get(form or ("text" if output is None else "svg"))

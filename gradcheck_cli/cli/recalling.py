@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Recall:
-    """The files of a run: those whose results are known, and those that have to run (`files`).
-    `options` are those of the run; what known results take of a baseline is taken from it. `errors`
-    are the mistakes in files that were read: of such a file nothing is kept. `shard` is the part
-    of the specs that runs."""
+    """The files of a run: those with known results, and those that must run (`files`). `options`
+    are those of the run; findings in known results are subtracted from the baseline. `errors` are
+    the mistakes in files that were read; nothing is kept of such a file. `shard` is the part of the
+    specs that runs."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Recall:
         self._elsewhere = shard.left_out
         self._errors = errors
         self._order: dict[str, Recalled | None] = {}
-        self._specs: dict[str, list[Spec]] = {}  # of files that are not finished
+        self._specs: dict[str, list[Spec]] = {}  # by unfinished file
         self._fresh: dict[str, list[SpecResult]] = {}
         self._engines: dict[str, str] = {}
         self._told = KeptResults()
@@ -59,7 +59,7 @@ class Recall:
             self._elsewhere[file] = known.elsewhere
             if options.fail_fast and any(one.status == "failed" for one in known.results):
                 break
-        self._ahead = deque(self._order)  # of which nothing was told
+        self._ahead = deque(self._order)  # files whose results are not reported yet
         self.files = [file for file, known in self._order.items() if known is None]
         self._reading = self.files[0] if self.files else None
         self.code = [file for known in self._order.values() if known for file in known.code]
@@ -76,7 +76,7 @@ class Recall:
         return self._cache.recall(file, text)
 
     def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
-        """The specs that run, which are noted by their files."""
+        """The specs that run, which are recorded by their files."""
         for spec in specs:
             self._reading = spec.source.path
             self._specs.setdefault(self._reading, []).append(spec)
@@ -84,8 +84,8 @@ class Recall:
         self._reading = None
 
     def events(self, run: Generator[Event, None, None]) -> Generator[Event, None, None]:
-        """The events of a run with those of recalled specs among them, in the order of the files.
-        What is thrown in between two events is handed on to the run."""
+        """The events of a run, together with those of recalled specs, in the order of the files. An
+        exception that is thrown in between two events is passed on to the run."""
         thrown: BaseException | None = None
         while True:
             event = run.throw(thrown) if thrown else next(run)
@@ -102,7 +102,7 @@ class Recall:
                 return
 
     def _among(self, event: Event) -> Iterator[Event]:
-        """The event, and what goes with it."""
+        """The event, together with the recalled events that belong next to it."""
         if isinstance(event, Started):
             known = sum(len(one.results) for one in self._order.values() if one)
             yield replace(event, specs=event.specs + known)
@@ -124,7 +124,7 @@ class Recall:
             yield event
 
     def _recalled(self) -> Iterator[SpecFinished]:
-        """The results that follow those that were told, up to the next file that runs."""
+        """The recalled results that follow the reported ones, up to the next file that runs."""
         while self._ahead:
             file = self._ahead[0]
             known = self._order[file]
@@ -135,7 +135,7 @@ class Recall:
                 yield from map(SpecFinished, known.results)
 
     def _keep(self, result: SpecResult) -> None:
-        """Keeps what was found of a file, when all of its specs are finished."""
+        """Cache the results of a file when all of its specs are finished."""
         file = result.source.path
         results = self._fresh.setdefault(file, [])
         results.append(result)
@@ -151,7 +151,7 @@ class Recall:
                 talk(f"results cannot be cached in {self._cache.folder}: {error.strerror}")
 
     def close(self) -> None:
-        """After the run: removes what no run has met for long."""
+        """Remove old cache entries, after the run."""
         if self._engines and self._keeps:
             self._cache.forget_old()
 
@@ -164,7 +164,7 @@ def nothing_to_run(options: RunOptions) -> Generator[Event, None, None]:
 
 
 def _taken(known: Recalled) -> Counter[str]:
-    """What its results take of a baseline."""
+    """The findings in known results that count against a baseline."""
     return Counter(
         finding.fingerprint
         for result in known.results

@@ -102,7 +102,7 @@ def _spec(found: Reduced) -> str:
 
 
 def _modes(mode: str) -> list[str]:
-    """The keys of a spec that check one mode, or the composition that it is."""
+    """The keys of a spec that check one mode, or one composition."""
     from gradcheck_cli.domain.evaluation import modes_in
 
     modes = modes_in(mode)
@@ -111,7 +111,7 @@ def _modes(mode: str) -> list[str]:
 
 
 def _layer(layer: Implementation) -> str:
-    """A layer as a value of YAML."""
+    """A layer as a YAML value."""
     import json
 
     if not (layer.args or layer.kwargs):
@@ -120,7 +120,7 @@ def _layer(layer: Implementation) -> str:
 
 
 def _write(found: Reduced, path: Path) -> None:
-    """Writes the script that shows it. Raises UsageError where none does."""
+    """Write a script that shows the finding. Raises UsageError if no script does."""
     from gradcheck_cli.cli.repro import NotShown, write
     from gradcheck_cli.report.repro.layer_code import NoScript
 

@@ -1,4 +1,4 @@
-"""Scripts that reproduce findings; a script is kept only if it ran and printed the numbers of its
+"""Scripts that reproduce findings. A script is kept only if it ran and printed the numbers of its
 finding."""
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from gradcheck_cli.report.repro.layer_code import NoScript
 
 LIMIT_S = 300.0
-NAMED = 3  # scripts that one reason is given for; the others are counted
+NAMED = 3  # missing scripts that are named for each reason; the others are counted
 
 
 class NotShown(Exception):
-    """A script that was run does not show its finding. The message says why."""
+    """A script ran, but does not show its finding. The message says why."""
 
 
 class Scripts:
-    """Writes a script for each finding of a run into a folder, as one of its listeners. Raises
-    UsageError for a folder that cannot be made."""
+    """A listener that writes a script for each finding of a run to a folder. Raises UsageError if
+    the folder cannot be created."""
 
     def __init__(self, folder: str, seed: int) -> None:
         self._folder = Path(folder)
@@ -45,7 +45,7 @@ class Scripts:
         make_folder(folder)
 
     def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
-        """The specs, which a script is made of."""
+        """Record the specs, from which the scripts are made."""
         for spec in specs:
             self._specs[spec.source.path, spec.name] = spec
             yield spec
@@ -58,7 +58,7 @@ class Scripts:
                 self._findings += ((finding, spec) for finding in result.findings)
 
     def end(self) -> None:
-        """Writes the scripts, and says how many there are, and why others are missing."""
+        """Write the scripts, and print how many there are, and why others are missing."""
         own = [(finding, spec) for finding, spec in self._findings if finding.engine]
         made = [
             self._script_of(finding, spec) for finding, spec in own
@@ -79,7 +79,7 @@ class Scripts:
             talk(f"no script {', '.join(missing[:NAMED])}{more}: {failure}")
 
     def _script_of(self, finding: Finding, spec: Spec) -> str | NoScript:
-        """The script of a finding, or why there is none."""
+        """The script of a finding, or the reason why there is none."""
         from gradcheck_cli.report.repro.layer_code import NoScript
         from gradcheck_cli.report.repro.script import script
 
@@ -89,7 +89,7 @@ class Scripts:
             return error
 
     def _shown(self, pair: tuple[Finding, Spec], text: str | NoScript, name: str) -> str | None:
-        """Why there is no script of a finding, where there is none."""
+        """Write and run the script of a finding. Returns the reason if there is none."""
         if not isinstance(text, str):
             return str(text)
         try:
@@ -100,7 +100,7 @@ class Scripts:
 
 
 def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
-    """Writes the script, which stays once it has shown the finding. Raises NoScript, NotShown and
+    """Write the script, which is kept if it shows the finding. Raises NoScript, NotShown and
     UsageError."""
     from gradcheck_cli.report.repro.script import script
 
@@ -108,7 +108,7 @@ def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
 
 
 def _keep(text: str, finding: Finding, path: Path) -> None:
-    """Writes a script and runs it; it stays if it shows the finding. Raises NotShown and
+    """Write a script and run it. It is kept if it shows the finding. Raises NotShown and
     UsageError."""
     from gradcheck_cli.report.repro.shown import shows
 
@@ -131,7 +131,7 @@ def _keep(text: str, finding: Finding, path: Path) -> None:
 
 
 def _run(path: Path, is_cpp: bool) -> subprocess.CompletedProcess[str]:
-    """Runs a script, or a file of C++ once it is compiled."""
+    """Run a script; a C++ file is compiled first."""
     run = partial(
         subprocess.run,
         capture_output=True,
@@ -150,8 +150,8 @@ def _run(path: Path, is_cpp: bool) -> subprocess.CompletedProcess[str]:
 
 
 def _names(pairs: Iterable[tuple[Finding, Spec]]) -> list[str]:
-    """`loss-torch-float32-reverse-x-GC301.py`: names that say what the scripts show. Findings that
-    differ in nothing that a name says are numbered."""
+    """File names that describe the scripts: `loss-torch-float32-reverse-x-GC301.py`. Findings with
+    equal names are numbered."""
     counts: Counter[str] = Counter()
     names = []
     for finding, spec in pairs:

@@ -77,9 +77,9 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a command runs: the specs of `paths`, or `text`, which stands for the file `paths[0]`.
-    `engines` are those that it names itself; `called`: what runs it again (Spec); `at`: the point
-    (RunOptions)."""
+    """What a command runs: the specs of `paths`, or of `text`, which replaces the file `paths[0]`.
+    `engines` are the engines that the command names; `called` is the command line that repeats it
+    (Spec); `at` is the point (RunOptions)."""
 
     paths: Sequence[str]
     text: str | None = None
@@ -89,7 +89,8 @@ class Job:
 
 
 def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
-    """Runs a job with the settings of a command that has `settings_options`; the exit code."""
+    """Run a job with the settings of a command that has `settings_options`. Returns the exit
+    code."""
     from gradcheck_cli.run.workers.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
@@ -100,8 +101,8 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
 
 
 def reported(context: click.Context, check: Check, what: str, usual: str = "full") -> int:
-    """Checks `what` with the settings of a command that has `settings_options`, and reports, in the
-    `usual` format unless another is requested; the exit code."""
+    """Check `what` with the settings of a command that has `settings_options`, and report in the
+    `usual` format unless another is requested. Returns the exit code."""
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict
 
@@ -121,7 +122,7 @@ def reported(context: click.Context, check: Check, what: str, usual: str = "full
 
 
 def end(printers: Sequence[Printer]) -> None:
-    """Puts all reports where they belong. Raises UsageError."""
+    """Move all reports to their places. Raises UsageError."""
     for printer in printers:
         printer.end()
     failures = [printer.failure for printer in printers if printer.failure]
@@ -130,7 +131,7 @@ def end(printers: Sequence[Printer]) -> None:
 
 
 def _with_baseline(code: int, report: Report, settings: Settings) -> int:
-    """The exit code, after a baseline was written or what has gone from one was reported."""
+    """Write a baseline, or report which of its findings are gone. Returns the exit code."""
     from gradcheck_cli.cli.exits import FOUND, PASSED
 
     new, known = settings.value("write-baseline"), settings.value("baseline")
@@ -204,7 +205,7 @@ def _checked(
 
 
 def _of_run(specs: Iterator[Spec], part: Selection, job: Job) -> Iterator[Spec]:
-    """The specs that a run has, of those that are read, as its command wants them."""
+    """The specs among those that are read that this run checks, as its command requires them."""
     if job.at:
         from gradcheck_cli.specfile.moving import moved
 
@@ -219,14 +220,14 @@ def _of_run(specs: Iterator[Spec], part: Selection, job: Job) -> Iterator[Spec]:
 
 
 def typed() -> str:
-    """This command, as it was typed."""
+    """This command as it was typed."""
     return f"gradcheck {shlex.join(sys.argv[1:])}"
 
 
 def listeners_of(
     settings: Settings, listeners: Sequence[Listener], files: int
 ) -> Sequence[Listener]:
-    """The listeners, below a line of progress where somebody may look at it."""
+    """The listeners, with a progress line if standard error is a terminal."""
     from gradcheck_cli.cli.listeners import Progress
 
     quiet, _ = settings.verbosity()
@@ -241,7 +242,7 @@ def _options(job: Job, settings: Settings, *, illustrated: bool) -> RunOptions:
 
 
 def _changes(settings: Settings) -> Changes | None:
-    """What has changed, where that is to be run alone."""
+    """The changes to which the run is limited, or None."""
     revision = settings.value("changed-since")
     if not revision:
         return None
@@ -257,7 +258,7 @@ def _recall(
     settings: Settings,
     shard: Shard,
 ) -> Recall | None:
-    """What earlier runs found, where it may be used."""
+    """The results of earlier runs, or None if they must not be used."""
     if settings.value("no-cache", False):
         return None
     from gradcheck_cli.cli.recalling import Recall
@@ -270,7 +271,7 @@ def _recall(
 
 
 def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
-    """The specs; the files that hold their layers are added to `read`."""
+    """The specs. The files of their layers are added to `read`."""
     for spec in specs:
         read += (file for layer in spec.implementations for file in layer.files)
         yield spec
@@ -279,8 +280,8 @@ def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
 def printers_of(
     settings: Settings, stack: ExitStack, usual: str = "full"
 ) -> tuple[list[tuple[str, str]], list[Printer]]:
-    """The reports that were requested, by format and file, and what writes them; in a GitHub
-    action, a summary of the step, too."""
+    """The requested reports by format and file, and their printers. In a GitHub action, a summary
+    of the step is added."""
     main = settings.value("format", usual), settings.value("output", STANDARD)
     targets = [main, *map(_format_and_file, settings.value("report", ()))]
     from gradcheck_cli.cli.listeners import Printer

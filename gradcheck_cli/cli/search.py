@@ -121,7 +121,7 @@ def command(
 
 
 def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:
-    """What was found until the end, or until an interruption."""
+    """The results of the search until its end, or until an interruption."""
     from gradcheck_cli.cli.listeners import SearchLine
     from gradcheck_cli.domain.report import SearchReport
     from gradcheck_cli.domain.search import SearchResult
@@ -154,8 +154,8 @@ def _print(report: SearchReport, written: str, color: str | None) -> None:
 
 
 def _draw(report: SearchReport, folder: str) -> None:
-    """Writes SPEC.ENGINE.DTYPE.svg for whatever was searched; with a number for a second spec of
-    the same name."""
+    """Write SPEC.ENGINE.DTYPE.svg for everything that was searched. A second spec of the same name
+    gets a number."""
     from gradcheck_cli.report.search_svg import search_svg
 
     written: Counter[str] = Counter()

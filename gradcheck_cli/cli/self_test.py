@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec
 
 _PACKAGE = Path(gradcheck_cli.__file__).parent
-# In a checkout the specs stand beside the package, in an installed wheel inside it.
+# In a checkout the specs are next to the package, in an installed wheel inside it.
 FOLDERS = (_PACKAGE.parent / "specs" / "planted", _PACKAGE / "specs" / "planted")
 _EXPECT = re.compile(r"^#\s*expect:\s*(GC\d{3})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One planted bug: what was expected, what was found, and whether that is right.
+    """One planted bug: the expected code, the codes that were found, and whether these are right.
 
-    `right` is None where the spec could not be run at all.
+    `right` is None if the spec could not run.
     """
 
     path: str
@@ -96,7 +96,8 @@ def _shipped() -> Path:
 
 
 def planted(folder: Path) -> dict[str, str]:
-    """The specs of a folder and the code that each one must raise."""
+    """The specs of a folder, and the code that each must raise. Raises UsageError for a spec
+    without one."""
     plants: dict[str, str] = {}
     for path in sorted(folder.glob("*.yaml")):
         expected = _EXPECT.search(path.read_text("utf-8"))
@@ -119,12 +120,12 @@ def _report(plants: Iterable[str], timeout: float | None) -> Report:
 
 
 def _needed(spec: Spec) -> set[str]:
-    """The engines without which a spec cannot be run."""
+    """The engines that a spec cannot run without."""
     return {*(spec.engines or ()), *(layer.engine for layer in spec.implementations)}
 
 
 def judged(plants: dict[str, str], report: Report) -> list[Outcome]:
-    """Every plant beside what its specs raised."""
+    """Compare every planted bug with the findings of its specs."""
     results: dict[str, list[SpecResult]] = {}
     for result in report.results:
         results.setdefault(result.source.path, []).append(result)

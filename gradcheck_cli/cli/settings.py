@@ -30,13 +30,13 @@ from gradcheck_cli.report import FORMATS
 DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 MODES = ("reverse", "forward")
 PREFIX = "GRADCHECK_"
-"""Of the environment variables."""
+"""The start of the names of environment variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `name` is the flag without its dashes. `key` is what specs and pyproject.toml
-    call it, where the flag's name is another: that is a key there, and both name a variable."""
+    """One setting. `name` is the flag without its dashes. `key` is the name in specs and in
+    pyproject.toml, if that differs; both names also name a variable."""
 
     name: str
     type: click.ParamType[Any]
@@ -235,7 +235,7 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
     ),
 }
-"""The settings below the headings of `--help`."""
+"""The settings, by their headings in `--help`."""
 
 SETTINGS: tuple[Setting, ...] = tuple(one for group in _GROUPS.values() for one in group)
 OF_REPORTS = tuple(
@@ -252,13 +252,13 @@ OF_SUITES = tuple(
     if one.name not in ("changed-since", "no-cache", "no-user-code", "repro")
     and not one.name.startswith("difference-")
 )
-"""The settings of a command that checks layers of ours: all that do not speak of files, or of
+"""The settings of a command that checks gradcheck's own layers: all except those about files or
 formulas."""
 
 
 class SettingsCommand(click.Command):
     """A command that has all settings (`settings_options`). Its help shows them in groups, below
-    the options of its own."""
+    the command's own options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings = {one.parameter: name for name, group in _GROUPS.items() for one in group}
@@ -275,12 +275,12 @@ class SettingsCommand(click.Command):
 
 
 def settings_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a command with an option for every setting."""
+    """Decorate a command with an option for every setting."""
     return options_of(SETTINGS)(function)
 
 
 def options_of(settings: Sequence[Setting]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a command with an option for each of these settings."""
+    """Decorate a command with an option for each of these settings."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for setting in reversed(settings):
@@ -304,8 +304,8 @@ def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 _LOOSER = {"exit-zero": ("fail-on", "select"), "ignore": ("select",)}
-"""Settings of a configuration that do not count where one of these is given: it asks for findings
-which they would take back."""
+"""Settings of a configuration that are ignored if one of these flags is given, because they would
+hide the findings that the flag requests."""
 
 
 class Settings:
@@ -334,12 +334,12 @@ class Settings:
         return Layered(override=self._given.get(name), fallback=self._configured.get(name))
 
     def value(self, name: str, default: Any = None) -> Any:
-        """A setting that no spec can state."""
+        """The value of a setting that is not a key of a spec."""
         return self.layered(name).resolve(None, default)
 
     def changed(self) -> Iterator[tuple[Setting, Any, str]]:
-        """Each setting that was set, its value, and the flag or variable that sets it ("": the
-        configuration)."""
+        """Each setting that was set, with its value and the flag or variable that sets it ("" for
+        the configuration)."""
         for setting in SETTINGS:
             value = self.value(setting.name)
             if setting.name in self._typed:
@@ -350,7 +350,7 @@ class Settings:
                 yield setting, value, ""
 
     def verbosity(self) -> tuple[bool, bool]:
-        """(quiet, verbose): the one that was typed beats the other one set elsewhere."""
+        """(quiet, verbose). A flag that was typed overrides the other one set elsewhere."""
         if {"quiet", "verbose"} <= self._typed:
             raise click.UsageError("--quiet and --verbose exclude each other.")
         quiet, verbose = bool(self.value("quiet")), bool(self.value("verbose"))
@@ -359,7 +359,7 @@ class Settings:
         return quiet, verbose
 
     def run_options(self) -> RunOptions:
-        """Raises UsageError for a baseline that cannot be read."""
+        """The options of a run. Raises UsageError if the baseline cannot be read."""
         baseline = self.value("baseline", "")
         if baseline:
             from gradcheck_cli.cli.baseline import read_baseline

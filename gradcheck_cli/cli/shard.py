@@ -1,4 +1,4 @@
-"""`--shard K/N`: one part of the specs, the same part on every machine."""
+"""`--shard K/N`: one part of the specs, the same on every machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ShardType(click.ParamType[str]):
-    """K/N, with K from 1 to N."""
+    """The type of K/N, with K from 1 to N."""
 
     name = "K/N"
 
@@ -31,9 +31,9 @@ class ShardType(click.ParamType[str]):
 
 
 class Shard:
-    """One part of the specs of a run: all of them, where `name` is empty. Which part a spec is in
-    depends on its name, and on the path of its file from the working folder, so specs and files
-    that come or go move no other. `left_out` counts the specs of the other parts by file."""
+    """One part of the specs of a run; all specs if `name` is empty. The part of a spec depends only
+    on its name and on the path of its file from the working folder, so adding or removing specs
+    moves no others. `left_out` counts the specs of other parts by file."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Shard:
                 self.left_out[path] += 1
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Those of the part; the others are left out."""
+        """The names in this part. The others are counted as left out."""
         mine = list(filter(self._has, names))
         self.left_out[""] += len(names) - len(mine)
         return mine

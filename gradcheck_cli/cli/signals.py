@@ -1,5 +1,6 @@
-"""The signals that end a command: Ctrl-C, SIGTERM (of `timeout`, CI and containers) and SIGHUP (of
-a terminal that closes). Imports nothing of weight: it stands before all other imports."""
+"""The signals that end a command: Ctrl-C, SIGTERM (from `timeout`, CI and containers) and SIGHUP
+(from a terminal that closes). This module is imported before all others, and imports nothing
+heavy."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 def install(handler: Handler) -> dict[int, Any]:
-    """Hands the signals to `handler`; what stood there before, for `restore`. Empty, and nothing is
-    done, outside of the main thread."""
+    """Send the signals to `handler`. Returns the previous handlers for `restore`. Outside the main
+    thread nothing is changed, and the result is empty."""
     before: dict[int, Any] = {}
     if threading.current_thread() is not threading.main_thread():
         return before
@@ -31,7 +32,7 @@ def install(handler: Handler) -> dict[int, Any]:
         if number is None:
             continue
         if name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN:
-            continue  # started with `nohup`: it goes on
+            continue  # started with `nohup`
         before[number] = signal.signal(number, handler)
     return before
 
@@ -42,8 +43,9 @@ def restore(before: Mapping[int, Any]) -> None:
 
 
 def leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Ends the process with a sentence, where nothing has begun or all is done. An exception would
-    strike an import, or the end of the interpreter, and show Python's traceback."""
+    """End the process with a message, before anything has begun or after everything is done. An
+    exception would interrupt an import, or the end of the interpreter, and show Python's
+    traceback."""
     try:
         if sys.stderr is not None:
             os.write(2, f"{INTERRUPTED}\n".encode())
@@ -52,5 +54,5 @@ def leave(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Raises Stopped."""
+    """Raise Stopped."""
     raise Stopped(number)

@@ -1,4 +1,4 @@
-"""Standard output and standard error: colour, width, and what an encoding lacks."""
+"""Standard output and standard error: colour, width, and characters that an encoding lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradcheck_cli.domain.errors import UsageError
 if TYPE_CHECKING:
     from gradcheck_cli.report.style import Style
 
-PLAIN_WIDTH = 120  # off a terminal: nothing is cut off at 80
+PLAIN_WIDTH = 120  # without a terminal, so that nothing is cut at 80
 COLOR_CHOICES = ("auto", "always", "never")
 color_option = click.option(
     "--color",
@@ -28,10 +28,10 @@ color_option = click.option(
 
 
 def open_closed_streams() -> None:
-    """Gives a standard stream that was closed before the start something to stand for it.
+    """Replace a standard stream that was closed before the start.
 
-    Reading and writing it then fail as on any closed file, and no file that is opened later can
-    take its number. Standard error alone accepts what it is given: nobody is there to read it.
+    Reading or writing the replacement then fails as on any closed file, and no file that is opened
+    later can take its number. Only standard error accepts text, because nobody reads it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
@@ -46,11 +46,12 @@ def open_closed_streams() -> None:
 
 
 class Unwritable(UsageError):
-    """What is written to standard output cannot be delivered: the disk is full, or it is closed."""
+    """Standard output cannot be written: the disk is full, or it is closed."""
 
 
 class Results(io.TextIOWrapper):
-    """Standard output, which says in words why it fails. (A reader that goes is no failure.)"""
+    """Standard output that raises Unwritable with a message. A reader that goes (BrokenPipeError)
+    is not a failure."""
 
     def write(self, text: str) -> int:
         with _worded():
@@ -72,7 +73,7 @@ def _worded() -> Iterator[None]:
 
 
 def word_failures() -> None:
-    """Makes standard output one of Results."""
+    """Replace standard output by Results."""
     if type(sys.stdout) is io.TextIOWrapper:
         old = sys.stdout
         encoding, errors, lines = old.encoding, old.errors, old.line_buffering
@@ -85,7 +86,7 @@ def write_reason(error: OSError) -> str:
 
 
 def prepare_streams() -> None:
-    """Nothing that is printed may raise for want of a character in the stream's encoding."""
+    """Escape characters that the encoding of a stream lacks, so that no print raises."""
     for stream in (sys.stdout, sys.stderr):
         _escape(stream)
 
@@ -97,7 +98,8 @@ def _escape(stream: TextIO) -> None:
 
 
 def wants_color(stream: TextIO, color: str | None = None) -> bool:
-    """`--color` beats NO_COLOR, NO_COLOR beats FORCE_COLOR, and both beat the terminal."""
+    """Whether to use colour. `--color` overrides NO_COLOR, NO_COLOR overrides FORCE_COLOR, and both
+    override the terminal."""
     if color in ("always", "never"):
         return color == "always"
     if os.environ.get("NO_COLOR"):
@@ -115,7 +117,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def width(stream: TextIO) -> int:
-    """Columns of the terminal, PLAIN_WIDTH elsewhere."""
+    """The columns of the terminal; PLAIN_WIDTH elsewhere."""
     if not is_terminal(stream):
         return PLAIN_WIDTH
     try:
@@ -128,7 +130,7 @@ def width(stream: TextIO) -> int:
 def style_for(
     stream: TextIO, color: str | None = None, *, verbose: bool = False, quiet: bool = False
 ) -> Style:
-    """How to write to `stream`."""
+    """The style for `stream`."""
     from gradcheck_cli.report.style import SIGNS, Style  # rich comes with it
 
     return Style(
@@ -149,7 +151,7 @@ def _encodes(stream: TextIO, signs: str) -> bool:
 
 
 def talk(text: str, style: str = "") -> None:
-    """A line to standard error, for people. `style` is bold red or nothing."""
+    """Write a line for people to standard error. `style` is "bold red" or empty."""
     if style and wants_color(sys.stderr):
         head, separator, rest = text.partition(": ")
         text = f"\x1b[1;31m{head}{separator}\x1b[0m{rest}" if separator else text
@@ -157,13 +159,13 @@ def talk(text: str, style: str = "") -> None:
         _escape(sys.stderr)
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except OSError:  # full, or its reader has gone: nobody can be informed
+    except OSError:  # the disk is full, or the reader has gone: there is nobody to tell
         silence(sys.stderr)
 
 
 def silence(stream: TextIO) -> None:
-    """After the reader has gone: lets what is still buffered, and Python's own flush at exit, go
-    nowhere instead of failing."""
+    """Discard buffered output, and Python's own flush at exit, after the reader has gone. Otherwise
+    both would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report
 
 SAMPLES = 4
-"""Of each operation: the first ones of a database are the ordinary ones."""
+"""Samples of each operation. The first samples in a database are the ordinary ones."""
 
 EPILOG = """torch-ops are the operations of op_db, the database of PyTorch's own tests, with its
 samples; jax-ops and tensorflow-ops are public functions, listed in gradcheck. `gradcheck merge`
@@ -37,7 +37,7 @@ combines the reports of all shards."""
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Which operations of which suite, how many samples of each, and up to which order."""
+    """The operations of a suite, the number of samples of each, and the highest order."""
 
     suite: str
     ops: tuple[str, ...]
@@ -106,7 +106,7 @@ def _checked(
 
 
 def _engines(suite: str, options: RunOptions) -> tuple[str, ...]:
-    """Raises UsageError for one that does not run the suite."""
+    """The engines to run. Raises UsageError for an engine that does not run the suite."""
     known = SUITES[suite]
     named: tuple[str, ...] = options.engines.resolve(None, known[:1])
     if other := next((name for name in named if name not in known), None):
@@ -117,7 +117,7 @@ def _engines(suite: str, options: RunOptions) -> tuple[str, ...]:
 
 
 def _matching(patterns: Collection[str], names: Sequence[str]) -> list[str]:
-    """The operations that are requested. Raises UsageError for a pattern of none."""
+    """The operations that match the patterns. Raises UsageError for a pattern without a match."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             hint = did_you_mean(pattern, names)

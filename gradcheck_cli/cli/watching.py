@@ -16,8 +16,8 @@ _WATCHED = (".yaml", ".yml", ".py", ".hpp", ".h", ".hh", ".hxx", "pyproject.toml
 
 
 def watch(run: Callable[[], int], paths: Iterable[str]) -> int:
-    """Calls `run` now and after each change of specs, code and settings, at and below the working
-    folder and the paths. Ends with Ctrl-C, and with the exit code of the last run."""
+    """Call `run` now and after each change of specs, code and settings, at and below the working
+    folder and the paths. Ctrl-C ends it, with the exit code of the last run."""
     places = [os.curdir, *paths]
     while True:
         before = snapshot(places)
@@ -35,7 +35,7 @@ def watch(run: Callable[[], int], paths: Iterable[str]) -> int:
 
 
 def _once(run: Callable[[], int]) -> int:
-    """A mistake in the settings ends the run, not the watch."""
+    """Run once. A mistake in the settings ends the run, but not the watch."""
     try:
         return run()
     except GradcheckError as error:
@@ -44,7 +44,7 @@ def _once(run: Callable[[], int]) -> int:
 
 
 def snapshot(places: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The times and sizes of all files that matter; one that goes meanwhile is not there."""
+    """The times and sizes of all watched files. A file that vanishes meanwhile is left out."""
     found = {}
     for path in _files(places):
         try:

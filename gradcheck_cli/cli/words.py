@@ -14,7 +14,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def completed(begun: str, names: Iterable[str]) -> list[str]:
-    """What a shell offers for a word that was begun."""
+    """The completions that a shell offers for an incomplete word."""
     return [name for name in names if name.startswith(begun)]
 
 
@@ -23,7 +23,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def skipped_words(files: int) -> str:
-    """What is said of YAML files of folders that are no specs."""
+    """The message about YAML files in folders that are not specs."""
     them = "it is" if files == 1 else "they are"
     return (
         f"{counted(files, 'YAML file')} skipped: {them} not named *.gradcheck.yaml, with neither "
