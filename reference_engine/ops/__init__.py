@@ -1,4 +1,4 @@
-"""The table of operations, one file a family. Importing this package fills it."""
+"""The table of operations, one file for each family. Importing this package fills it."""
 
 from importlib import import_module
 

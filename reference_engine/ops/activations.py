@@ -34,7 +34,7 @@ log_sigmoid: Op = row(
 
 
 def _on_the_right(x: Value, left: float) -> Value:
-    """Where the branch of slope 1 counts. At 0 the branch with the smaller slope does."""
+    """Where the branch of slope 1 counts. At 0, the branch with the smaller slope counts."""
     return greater(x, 0) if left <= 1 else greater_equal(x, 0)
 
 

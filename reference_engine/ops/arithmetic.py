@@ -166,7 +166,7 @@ power: Op = row(
     "FunctionsManual.cpp, pow_backward_exponent",
 )
 
-# How often x2 goes into x1: a step function, whose rounded quotient NumPy puts right.
+# How often x2 goes into x1: a step function. NumPy corrects the rounding of the quotient.
 floor_divide: Op = internal(
     "floor_divide",
     weakly_typed(np.floor_divide),
@@ -200,7 +200,8 @@ remainder: Op = row(
 
 
 def _hypot_slope_value(x1: Any, x2: Any) -> Any:
-    """x1 / sqrt(x1^2 + x2^2), both divided by the larger first: neither square leaves the range."""
+    """x1 / sqrt(x1^2 + x2^2), with both divided by the larger first, so that no square
+    overflows."""
     largest = np.maximum(np.abs(x1), np.abs(x2))
     largest = np.where(largest == 0, 1, largest)
     x1, x2 = x1 / largest, x2 / largest
@@ -222,8 +223,8 @@ def _hypot_slope_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
     return -(g * (y * (hypot_slope(b, a) / _hypot_nonzero(a, b))))
 
 
-# The cosine of the angle at which (x1, x2) lies. Its derivatives are products of such cosines, so
-# that those of hypot, atan2, atan and asinh keep their digits in every order.
+# The cosine of the angle of (x1, x2). Its derivatives are products of such cosines, so the
+# derivatives of hypot, atan2, atan and asinh keep their digits in every order.
 hypot_slope: Op = internal(
     "hypot_slope",
     pair_in_float32(_hypot_slope_value),

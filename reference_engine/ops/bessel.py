@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind, plain and scaled.
 
-The derivatives are internal rows whose values are sums of one sign and whose derivatives are such
-rows again, so that every order keeps its digits.
+The derivatives are internal rows, whose values are sums of terms of one sign. Their own derivatives
+are rows of the same kind, so every order keeps its digits.
 """
 
 from __future__ import annotations

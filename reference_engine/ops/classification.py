@@ -22,7 +22,7 @@ CLASSES = "the classes are axis 1 of the logits, or their only axis"
 
 
 def _class_axis(logits: Value) -> int:
-    """Axis 1, or the only one. Raises ValueError for a number."""
+    """The axis of the classes: axis 1, or the only one. Raises ValueError for a number."""
     ndim = len(shape_of(logits))
     if not ndim:
         raise ValueError("there must be an axis of classes")
@@ -30,9 +30,10 @@ def _class_axis(logits: Value) -> int:
 
 
 def _own(logits: Value, labels: Value) -> tuple[Array, Array, int]:
-    """Where each element's class is its sample's label; which labels are classes; the axis.
+    """A mask of each sample's label among the classes, a mask of valid labels, and the axis of the
+    classes.
 
-    Raises ValueError where the shape of the labels is not that of the logits without their classes.
+    Raises ValueError if the labels do not have the shape of the logits without the axis of classes.
     """
     axis, shape, at = _class_axis(logits), shape_of(logits), to_array(labels)
     if at.shape != shape[:axis] + shape[axis + 1 :]:
@@ -45,7 +46,8 @@ def _own(logits: Value, labels: Value) -> tuple[Array, Array, int]:
 def _cross_entropy(
     logits: Value, labels: Value, *, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Value:
-    """logsumexp of the differences to the label's logit, whose own difference is the constant 0."""
+    """logsumexp of the differences from the label's logit, whose own difference is the constant
+    0."""
     own, known, axis = _own(logits, labels)
     label = sum_(where(own, logits, 0.0), axis=axis, keepdims=True)
     d = where(own, 0.0, logits - label)
@@ -70,7 +72,7 @@ cross_entropy: Composite = composite(
 
 
 def _sum_of_others_value(x: Any, *, axis: int) -> Any:
-    """What stands before an element and what stands behind it: nothing is taken off a total."""
+    """The sum of the elements before and after each element. Nothing is subtracted from a total."""
     x = np.moveaxis(np.asarray(x), axis, -1)
     others = np.zeros_like(x)
     others[..., 1:] = np.cumsum(x[..., :-1], axis=-1)
@@ -94,8 +96,8 @@ def _soft_nll_value(logits: Any, q: Any, *, axis: int) -> Any:
 
 
 def _soft_nll_slope(logits: Value, q: Value, axis: int) -> Value:
-    """p_i times the sum of the other q, less q_i times the sum of the other p: equal to
-    p_i sum(q) - q_i, which would lose every digit where both are close to 1."""
+    """p_i times the sum of the other q, minus q_i times the sum of the other p. This equals p_i
+    sum(q) - q_i, which would lose every digit if both are close to 1."""
     p = softmax(logits, axis=axis)
     return p * sum_of_others(q, axis=axis) - q * sum_of_others(p, axis=axis)
 

@@ -1,11 +1,11 @@
-"""Convolutions: each product of three arrays (input, kernel, output) is linear in every one.
+"""Convolutions: three operations on an input, a kernel and an output, linear in each.
 
-    conv(x, w)              what a layer computes
+    conv(x, w)              the convolution of a layer
     conv_input(y, w)        its transpose for x, which is also the transposed convolution
     conv_weight(x, y)       its transpose for w
 
-The derivative of each of the three is written in the other two, so that every order follows. All
-are products of matrices (im2col: Chellapilla, Puri, Simard, High performance convolutional neural
+The derivatives of each are written in the other two, so every order follows. All three are products
+of matrices (im2col: Chellapilla, Puri, Simard, High performance convolutional neural
 networks for document processing, 2006), a few images or rows at a time: memory stays small.
 """
 
@@ -30,17 +30,17 @@ ROUNDING: Rounding = "sums"
 KEYWORDS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 
 _COLUMNS = 2**19
-"""Bytes of the matrix of columns that are made at a time: it fits a cache, and the products are no
-faster with more."""
+"""Bytes of the matrix of columns that is made at a time. It fits into a cache, and the products are
+not faster with more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The places that a window takes over the spatial axes; one number for each of them.
+    """The positions of a window over the spatial axes, with one number for each axis.
 
-    size    lengths of the array that it moves over, without its padding
-    kernel  lengths of the window, in elements taken
-    steps   how many places it takes
+    size    lengths of the array that it moves over, without padding
+    kernel  lengths of the window, in elements
+    steps   number of positions
     """
 
     size: tuple[int, ...]
@@ -64,12 +64,12 @@ class Windows:
 
     @property
     def inside(self) -> tuple[Any, ...]:
-        """Where the array lies in itself padded, as an index."""
+        """The index of the array within its padded form."""
         return (..., *(slice(p, p + n) for n, p in zip(self.size, self.padding, strict=True)))
 
 
 def per_axis(what: str, value: Any, count: int, least: int) -> tuple[int, ...]:
-    """One whole number for each of `count` axes; a single one stands for all. Raises ValueError."""
+    """One integer for each of `count` axes. A single integer counts for all. Raises ValueError."""
     numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
     whole = all(isinstance(n, (int, np.integer)) and n >= least for n in numbers)
     if len(numbers) != count or not whole:
@@ -81,7 +81,8 @@ def per_axis(what: str, value: Any, count: int, least: int) -> tuple[int, ...]:
 def windows_over(
     size: tuple[int, ...], kernel: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1
 ) -> Windows:
-    """Raises ValueError where the window is larger than the padded array."""
+    """The windows over an array of this size. Raises ValueError if the window is larger than the
+    padded array."""
     count = len(size)
     kernel = per_axis("kernel_size", kernel, count, 1)
     stride = per_axis("stride", stride, count, 1)
@@ -96,7 +97,8 @@ def windows_over(
 
 
 def unfolded(x: Array, windows: Windows) -> Array:
-    """What the window sees, of shape (N, C, *kernel, *steps): a view, of x where nothing is padded.
+    """The elements in each window, of shape (N, C, *kernel, *steps): a view, of x itself if nothing
+    is padded.
 
     `x` has the shape (N, C, *size).
     """
@@ -117,9 +119,9 @@ def unfolded(x: Array, windows: Windows) -> Array:
 
 
 def fold_into(x: Array, columns: Array, windows: Windows, first: int = 0) -> None:
-    """Add to x, padded and of shape (N, C, *padded), what `unfolded` would take from there.
+    """Add to x, padded and of shape (N, C, *padded), the elements that `unfolded` would read there.
 
-    `columns` may have some of the steps along the first spatial axis alone, from `first` on.
+    `columns` may have only some steps along the first spatial axis, starting at `first`.
     """
     axes = len(windows.size)
     starts, steps = (first, *(0,) * (axes - 1)), columns.shape[-axes:]
@@ -132,8 +134,8 @@ def fold_into(x: Array, columns: Array, windows: Windows, first: int = 0) -> Non
 
 
 def _tiles(x: Array, channels: int, windows: Windows) -> Iterator[tuple[slice, slice]]:
-    """All images of x and all steps along the first axis, in parts whose columns are few enough:
-    several whole images, or a part of one."""
+    """Split all images of x, and all steps along the first axis, into parts with few enough
+    columns: several whole images, or a part of one."""
     rows = windows.steps[0]
     row = max(1, channels * windows.taken * windows.places // rows) * x.itemsize
     images = max(1, _COLUMNS // (row * rows))
@@ -144,8 +146,8 @@ def _tiles(x: Array, channels: int, windows: Windows) -> Iterator[tuple[slice, s
 
 
 def _columns(view: Array, axes: int, images: slice, rows: slice, groups: int) -> Array:
-    """What the windows of a tile see, of what `unfolded` gives, as a copy: (groups, channels of a
-    group * kernel, images * places)."""
+    """The elements of a tile's windows, as a copy of part of the result of `unfolded`, of shape
+    (groups, channels of a group * kernel, images * places)."""
     part = view[(images, *(slice(None),) * (1 + axes), rows)]
     part = part.transpose(*range(1, 2 + axes), 0, *range(2 + axes, 2 + 2 * axes))
     seen = math.prod(part.shape[: 1 + axes]) // groups
@@ -153,7 +155,7 @@ def _columns(view: Array, axes: int, images: slice, rows: slice, groups: int) ->
 
 
 def _outputs(y: Array, images: slice, rows: slice, groups: int) -> Array:
-    """A tile of (N, O, *steps) as (groups, channels of a group, images * places)."""
+    """A tile of (N, O, *steps), as (groups, channels of a group, images * places)."""
     part = y[images, :, rows].swapaxes(0, 1)
     return part.reshape(groups, y.shape[1] // groups, math.prod(part.shape[1:]))
 

@@ -1,4 +1,4 @@
-"""Arrays that are made of nothing but their shape."""
+"""Arrays made from their shape alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def _arange_value(*, start: int, stop: int | None = None, step: int = 1, dtype: Any = None) -> Any:
-    """As range: from 0 where only one number is given."""
+    """The numbers of a range, which starts at 0 if only one number is given."""
     whole = range(start) if stop is None else range(start, stop, step)
     return np.arange(
         whole.start, whole.stop, whole.step, dtype=None if dtype is None else as_dtype(dtype)
@@ -84,7 +84,8 @@ ones_like = _like("ones_like", lambda x: np.ones_like(x), "ones in the shape and
 
 
 def _full_like(x: Any, *, fill_value: float) -> Any:
-    """Raises ValueError where whole numbers are to hold what they cannot: NumPy would give any."""
+    """Raises ValueError if an integer array cannot hold the value; NumPy would return an arbitrary
+    number."""
     integers = np.asarray(x).dtype.kind == "i"
     if integers and not -(2.0**63) <= fill_value < 2.0**63:
         raise ValueError(f"full_like: x holds whole numbers of 64 bits, and {fill_value:g} is none")

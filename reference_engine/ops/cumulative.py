@@ -1,4 +1,4 @@
-"""Sums, products and extremes of everything up to an element."""
+"""Running sums, products and extremes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from reference_engine.traced import Value, shape_of
 
 
 def _axis_of(x: Value, axis: int | None) -> int:
-    """The axis to go along, counted from 0. Raises ValueError where none is given or there is
-    none."""
+    """The axis, counted from 0. Raises ValueError if it is missing, or if x has no axis."""
     ndim = len(shape_of(x))
     if axis is None and ndim != 1:
         raise ValueError(f"an array of {ndim} axes needs the axis to go along")
@@ -76,17 +75,17 @@ def _step(state: float, pair: tuple[float, float]) -> float:
 
 
 def _shifted(x: Value, first: float) -> Value:
-    """`first`, then everything but the last element along the last axis."""
+    """`first`, followed by everything except the last element along the last axis."""
     widths = (*((0, 0),) * (len(shape_of(x)) - 1), (1, 0))
     return getitem(pad(x, pad_width=widths, value=first), index=(..., slice(None, -1)))
 
 
 def _recurrence_adjoint(g: Value, a: Value, b: Value) -> Value:
-    """u_i = a_(i+1) u_(i+1) + g_i."""
+    """The solution of u_i = a_(i+1) u_(i+1) + g_i."""
     return flip(recurrence(_shifted(flip(a, axis=-1), 0.0), flip(g, axis=-1)), axis=-1)
 
 
-# What cumulative products and extremes have for a derivative; its own is of the same kind.
+# The derivative of cumulative products and extremes. Its own derivative is of the same kind.
 recurrence: Op = internal(
     "recurrence",
     _recurrence_value,
@@ -106,7 +105,7 @@ recurrence: Op = internal(
 
 
 def _cumprod_push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> Value:
-    """y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1): no division, so that zeros are right too."""
+    """y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1). Nothing is divided, so zeros are right too."""
     axis = _axis_of(x, axis)
     before = _shifted(moveaxis(y, source=axis, destination=-1), 1.0)
     factors = moveaxis(x, source=axis, destination=-1)
@@ -134,8 +133,8 @@ cumprod: Op = row(
 
 def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
     def push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> Value:
-        """The mean of the tangents of those elements so far that attain y_i: a running sum that
-        starts anew wherever y changes."""
+        """The mean of the tangents of those elements so far that equal y_i: a running sum that
+        restarts wherever y changes."""
         axis = _axis_of(x, axis)
         reached = moveaxis(y, source=axis, destination=-1)
         found = equal(moveaxis(x, source=axis, destination=-1), reached)

@@ -1,8 +1,8 @@
 """Eigenvalues, singular values and their vectors, of matrices (..., n, n) or (..., m, n).
 
-Symmetric matrices are given whole: a row takes the symmetric part (x + x^T) / 2, so that its
-gradient is symmetric. The vectors are unique: the first large entry of every eigenvector and of
-every left singular vector is positive.
+A row takes the symmetric part (x + x^T) / 2 of a symmetric matrix, so its gradient is symmetric.
+Vectors are unique: the first large entry of each eigenvector and each left singular vector is
+positive.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def _off_diagonal(n: int) -> Any:
 
 
 def _inverse_or_nan(x: Value) -> Value:
-    """1 / x, and nan where x = 0."""
+    """1 / x, and nan if x = 0."""
     zero = equal(x, 0)
     return where(zero, np.nan, 1 / where(zero, 1.0, x))
 
 
 def _inverse_gaps(w: Value) -> Value:
-    """1 / (w_j - w_i) off the diagonal, nan where the two are equal; 0 on it."""
+    """1 / (w_j - w_i) off the diagonal, nan if the two are equal; 0 on the diagonal."""
     gaps = expand_dims(w, axis=-2) - expand_dims(w, axis=-1)
     off = _off_diagonal(shape_of(w)[-1])
     return where(off, _inverse_or_nan(where(off, gaps, 1.0)), 0.0)
@@ -218,7 +218,7 @@ def _turn(inside: Value, s: Value) -> Value:
 
 
 def _svd_side(x_dot: Value, u: Value, s: Value, v: Value) -> Value:
-    """The derivative of u in x = u diag(s) v^T; of v with x^T for x and the sides exchanged."""
+    """The derivative of u in x = u diag(s) v^T. For v, pass x^T and exchange the sides."""
     moved = matmul(x_dot, v)
     inside = matmul(swapped(u), moved)
     u_dot = matmul(u, _turn(inside, s))

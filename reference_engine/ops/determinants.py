@@ -44,10 +44,11 @@ def _batch_shape(shape: Shape) -> Shape:
 
 
 def _equilibrated(x: Array) -> tuple[Array, Array, Array]:
-    """x with rows and columns divided by powers of two, to largest elements near 1; the exponents.
+    """x with rows and columns divided by powers of two, so that the largest elements are near 1;
+    and the exponents.
 
-    NumPy adds the logarithms of pivots, also for a determinant: where they are large and cancel,
-    digits are lost that the exponents, which are whole numbers, keep.
+    NumPy adds the logarithms of pivots, also for a determinant. If these are large and cancel,
+    digits are lost. Exponents are integers and lose none.
     """
     rows = np.frexp(np.max(np.abs(x), axis=-1, initial=0))[1]
     scaled = np.ldexp(x, -rows[..., None])
@@ -73,7 +74,8 @@ def _slogdet(x: Array) -> tuple[Array, Array]:
 
 
 def _det_value(x: Array) -> Array:
-    """Two and three rows by products, as their cofactors, unless these leave the format."""
+    """The determinant. Two and three rows use products, like their cofactors, unless these overflow
+    or underflow."""
     n = x.shape[-1]
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     if n == 0 or not x.size:
@@ -88,8 +90,8 @@ def _det_value(x: Array) -> Array:
 
 
 def _cofactors_value(x: Array) -> Array:
-    """det(x) x^-T, both from the same LU factors, so that what is large in one is small in the
-    other; by singular values where a pivot is 0."""
+    """det(x) x^-T, with both factors from the same LU factorisation: a pivot that makes one small
+    makes the other large. By singular values if a pivot is 0."""
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     scaled, rows, columns = _equilibrated(x)
     determinant = np.linalg.det(scaled)[..., None, None]
@@ -112,7 +114,8 @@ def _cofactors_by_svd(x: Array) -> Array:
 
 
 def _cofactors_push(x_dot: Value, y: Value, x: Value) -> Value:
-    """In the frame of the singular vectors, where only products of all but two of them occur.
+    """The derivative of the cofactors in the frame of the singular vectors, where it only has
+    products of all singular values but two.
 
     With e = u^T x_dot v and p_ij the product of all singular values but s_i and s_j, the derivative
     of the cofactor (i, j) is -e_ji p_ij, and of (i, i) it is the sum of e_jj p_ij over j != i.
@@ -143,7 +146,7 @@ cofactors: Op = internal("cofactors", _checked(_cofactors_value), Tangents(_cofa
 
 
 def _cofactors(x: Value) -> Value:
-    """d det(x) / dx, for up to three rows in products of the elements alone."""
+    """d det(x) / dx, for up to three rows by products of elements."""
     n = shape_of(x)[-1]
     if n < 2:
         return where(np.ones((n, n), np.bool_), 1.0, x)

@@ -68,7 +68,7 @@ log1p: Op = row(
 
 
 def _logistic(x: Any) -> Any:
-    """1/(1 + exp(-x)); the exponential is taken of -|x|, so that it never overflows."""
+    """1/(1 + exp(-x)), with the exponential of -|x|, so that it never overflows."""
     y = np.exp(np.minimum(x, 0))
     e = np.exp(np.copysign(x, -1))
     e += 1
@@ -84,8 +84,8 @@ def _logistic_density(x: Any) -> Any:
     return e
 
 
-# The derivatives of sigmoid and tanh. Written as y (1 - y) or 1 - y^2 they lose every digit where y
-# is close to 1, and written as a product of two sigmoids their own derivative cancels near 0; these
+# The derivatives of sigmoid and tanh. Written as y (1 - y) or 1 - y^2 they lose every digit if y is
+# close to 1, and written as a product of two sigmoids their own derivative cancels near 0. These
 # two rows keep their digits everywhere, in every order.
 logistic_density: Op = internal(
     "logistic_density",
@@ -185,7 +185,7 @@ def _xlog1py_value(x1: Any, x2: Any) -> Any:
 
 
 def _off_edge(a: Value, b: Value, edge: float, inside: float) -> Value:
-    """x2, but `inside` where x1 is 0 and x2 not above the edge: there x1 log(...) counts as 0."""
+    """x2, or `inside` if x1 is 0 and x2 is not above the edge, where x1 log(...) counts as 0."""
     return where(logical_and(equal(a, 0), less_equal(b, edge)), inside, b)
 
 

@@ -1,4 +1,4 @@
-"""Factors of matrices that substitution finds: Cholesky and QR; and the pseudoinverse.
+"""Factorisations computed by substitution: Cholesky and QR; and the pseudoinverse.
 
 Factors are unique: their triangular parts have a positive diagonal.
 """
@@ -41,7 +41,7 @@ def _cholesky_value(x: Array) -> Array:
 
 
 def _cholesky_push(x_dot: Value, y: Value, x: Value) -> Value:
-    """y Phi(y^-1 x_dot y^-T): Phi takes the lower triangle, and half of the diagonal."""
+    """y Phi(y^-1 x_dot y^-T), where Phi takes the lower triangle and half of the diagonal."""
     half_way = swapped(triangular_solve(y, symmetric_of(x_dot)))
     inner = triangular_solve(y, half_way)
     n = shape_of(y)[-1]
@@ -96,13 +96,14 @@ def _floating(x: Array) -> Array:
 
 
 def _leading(x: Value) -> Value:
-    """The columns of x that decide on q: the first m of them."""
+    """The columns of x that determine q: the first m."""
     m, n = shape_of(x)[-2:]
     return x if n <= m else getitem(x, index=(..., slice(0, m)))
 
 
 def _qr_turn(x_dot: Value, q: Value, r: Value) -> tuple[Value, Value, Value]:
-    """x_dot r^-1, q^T of that, and the skew matrix with its lower triangle, by which q turns."""
+    """x_dot r^-1, its product with q^T, and the skew matrix by which q rotates, with the lower
+    triangle of that product."""
     slopes = swapped(triangular_solve(swapped(_leading(r)), swapped(_leading(x_dot))))
     inside = matmul(swapped(q), slopes)
     lower = where(np.tri(shape_of(inside)[-1], k=-1, dtype=np.bool_), inside, 0.0)

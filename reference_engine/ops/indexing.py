@@ -18,7 +18,7 @@ SOURCE = "NumPy"
 
 
 def _add_at(x: Any, g: Any, index: Any) -> None:
-    """x[index] += g, where an element that was taken twice is added to twice."""
+    """x[index] += g. An element that was taken twice is added to twice."""
     for part in index if isinstance(index, tuple) else (index,):
         if isinstance(part, (list, np.ndarray)):
             np.add.at(x, index, g)
@@ -118,7 +118,8 @@ split: Several = several(
 
 
 def _take_index(x: Value, indices: Value, axis: int | None) -> tuple[Any, ...]:
-    """The index that takes from x along the axis. Raises ValueError where none is given."""
+    """The index that takes elements of x along the axis. Raises ValueError if the axis is
+    missing."""
     ndim = len(shape_of(x))
     if axis is None and ndim != 1:
         raise ValueError(f"an array of {ndim} axes needs the axis to take along")
@@ -156,7 +157,7 @@ take: Op = row(
 
 
 def _along_axis(sizes: Sequence[int], indices: Array, axis: int) -> tuple[Array, ...]:
-    """The index that has `indices` on the axis and every position of `sizes` on the others."""
+    """The index with `indices` on the axis and every position of `sizes` on the others."""
     ndim = len(sizes)
     axis = int(np.lib.array_utils.normalize_axis_index(axis, ndim))
     if indices.ndim != ndim:
@@ -189,7 +190,7 @@ take_along_axis: Op = row(
 
 
 def _scattered(x: Value, indices: Value, axis: int) -> tuple[Array, ...]:
-    """The index at which updates are added. Raises ValueError where the indices do not fit x."""
+    """The index at which updates are added. Raises ValueError if the indices do not fit x."""
     given, sizes = to_array(indices), shape_of(x)
     index = _along_axis(given.shape if given.ndim == len(sizes) else sizes, given, axis)
     if any(

@@ -76,7 +76,8 @@ def _scores(q: Value, k: Value, scale: float | None) -> Value:
 
 
 def _masked(q: Value, k: Value, v: Value, mask: Value, scale: float | None = None) -> Value:
-    """Rows without any key get zeros: their scores are all let through, and then dropped."""
+    """Attention with a mask. A row without any key is zero: all its scores are let through, and its
+    result is dropped."""
     mask = to_array(mask)
     empty = ~np.any(mask, axis=-1, keepdims=True)
     weights = softmax(where(mask | empty, _scores(q, k, scale), -np.inf))

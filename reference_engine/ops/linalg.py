@@ -54,7 +54,7 @@ def _matmul_by_first(g: Value, a: Value, b: Value) -> Value:
 
 
 def _matmul_by_second(g: Value, a: Value, b: Value) -> Value:
-    """a^T g, with the same reading of vectors."""
+    """a^T g; vectors are read as in `_matmul_by_first`."""
     if len(shape_of(a)) == 1:
         return g * a if len(shape_of(b)) == 1 else a[..., None] * g[..., None, :]
     if len(shape_of(b)) == 1:
@@ -95,7 +95,7 @@ matmul: Op = row(
 
 
 def _contracted(axes: Any, a: int, b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that tensordot sums over, in arrays of a and b axes, counted from the front."""
+    """The axes over which tensordot sums, in arrays of a and b axes, counted from the front."""
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(a, b):
             raise ValueError(f"there are not {axes} axes to sum over in both")
@@ -124,7 +124,7 @@ def _tensordot_shape(a: Shape, b: Shape, axes: Any = 2) -> Shape:
 
 
 def _tensordot(x1: Value, x2: Value, *, axes: Any = 2) -> Value:
-    """A product of two matrices, between reshapes."""
+    """A product of two matrices between reshapes."""
     left, right = shape_of(x1), shape_of(x2)
     shape = _tensordot_shape(left, right, axes)
     first, second = _contracted(axes, len(left), len(right))
@@ -234,7 +234,8 @@ def _kron_shape(a: Shape, b: Shape) -> Shape:
 
 
 def _kron(x1: Value, x2: Value) -> Value:
-    """Every axis of x1 beside its partner of x2, multiplied by broadcasting, and merged."""
+    """Each axis of x1 next to the corresponding axis of x2, multiplied by broadcasting, and
+    merged."""
     left, right = shape_of(x1), shape_of(x2)
     rank = max(len(left), len(right))
     pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
@@ -250,7 +251,7 @@ kron: Op = composite("kron", _kron, result_shape=_kron_shape, rounding="result")
     source="NumPy, kron",
 )
 
-# Looking for a good order of the contractions costs as much as about 10^4 multiplications (20 us).
+# Searching for a good order of contractions costs as much as about 10^4 multiplications (20 us).
 _WORTH_A_PLAN = 10_000
 
 
@@ -274,8 +275,8 @@ def _einsum_value(*xs: Any, subscripts: str) -> Any:
 def _einsum_back(g: Value, i: int, xs: Sequence[Value], subscripts: str) -> Value:
     """The einsum of g with the other arrays, to the labels of argument i.
 
-    Labels that only occur there were summed over: g is repeated along them. Where a label occurs
-    twice there, only the diagonal was read.
+    g is repeated along labels that only occur in that argument, because they were summed over. If a
+    label occurs twice in it, only the diagonal was read.
     """
     inputs, output = explicit(subscripts, tuple(len(shape_of(x)) for x in xs))
     others = [(term, x) for j, (term, x) in enumerate(zip(inputs, xs, strict=True)) if j != i]
@@ -298,7 +299,7 @@ def _einsum_back(g: Value, i: int, xs: Sequence[Value], subscripts: str) -> Valu
 
 
 def _diagonal(labels: str, shape: Shape) -> Any:
-    """Which elements have equal indices wherever the labels are equal."""
+    """A mask of the elements whose indices are equal wherever the labels are."""
     index = np.indices(shape, sparse=True)
     same = [index[k] == index[labels.index(label)] for k, label in enumerate(labels)]
     return np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*same)), shape)
@@ -321,10 +322,11 @@ einsum: Op = row(
 
 @lru_cache(maxsize=512)
 def explicit(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """The labels of every array and of the result, a letter an axis, without `...` and `->`.
+    """The labels of every array and of the result, one letter for each axis, without `...` and
+    `->`.
 
-    Without `->` the result has the axes of the ellipsis, then the labels that occur once, in order
-    of the alphabet. Raises ValueError where the subscripts do not fit arrays of these ranks.
+    Without `->`, the result has the axes of the ellipsis, then the labels that occur once, in
+    alphabetical order. Raises ValueError if the subscripts do not fit arrays of these ranks.
     """
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -355,7 +357,7 @@ def explicit(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], 
 
 
 def _hidden(term: str, rank: int) -> int:
-    """How many axes `...` stands for in a term."""
+    """The number of axes that `...` represents in a term."""
     labels = term.replace("...", "", 1)
     if labels and not (labels.isascii() and labels.isalpha()):
         raise ValueError(f"subscripts are letters, `...`, `,` and `->`, not {term!r}")
@@ -366,9 +368,9 @@ def _hidden(term: str, rank: int) -> int:
 
 
 def sizes_of(inputs: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int]:
-    """The size of every label; one of size 1 is broadcast, as in NumPy.
+    """The size of each label. An axis of size 1 is broadcast, as in NumPy.
 
-    Raises ValueError where a label has two sizes.
+    Raises ValueError if a label has two sizes.
     """
     sizes: dict[str, int] = {}
     for term, shape in zip(inputs, shapes, strict=True):

@@ -31,7 +31,7 @@ REDUCED = "; the mean of these, or their sum, or all of them, as `reduction` say
 
 
 def reduced(terms: Value, reduction: str) -> Value:
-    """Raises ValueError for a reduction that there is not."""
+    """The terms of a loss, reduced. Raises ValueError for an unknown reduction."""
     if reduction == "mean":
         return mean(terms)
     if reduction == "sum":
@@ -42,7 +42,7 @@ def reduced(terms: Value, reduction: str) -> Value:
 
 
 def any_kink(found: Any, reduction: str) -> Any:
-    """Kinks of terms as kinks of what they are reduced to."""
+    """The kinks of terms as kinks of the reduced loss."""
     return found if reduction == "none" else np.any(found)
 
 

@@ -1,4 +1,4 @@
-"""Equations with matrices, and functions of square matrices. What is singular gives nan or inf."""
+"""Linear systems, and functions of square matrices. Singular matrices give nan or inf."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ inv: Op = row(
 
 
 def _equation_shape(name: str, a: Shape, b: Shape) -> Shape:
-    """The shape of a^-1 b; b is a vector only where it has one axis (Array API, linalg.solve)."""
+    """The shape of a^-1 b. b is a vector only if it has one axis (Array API, linalg.solve)."""
     try:
         check_square(a)
         if not b or b[-1 if len(b) == 1 else -2] != a[-1]:
@@ -70,12 +70,12 @@ def _equation_shape(name: str, a: Shape, b: Shape) -> Shape:
 
 
 def _columns(r: Value, b: Value) -> Value:
-    """r as columns, where b is a vector."""
+    """r as columns if b is a vector."""
     return expand_dims(r, axis=-1) if len(shape_of(b)) == 1 else r
 
 
 def _like(r: Value, b: Value) -> Value:
-    """Columns in the shape that the answer for b has."""
+    """Columns in the shape of the solution for b."""
     return getitem(r, index=(..., 0)) if len(shape_of(b)) == 1 else r
 
 
@@ -138,7 +138,7 @@ def _substituted(a: Array, b: Array, lower: bool) -> Array:
 
 @all_in_float32
 def _triangular_value(x1: Array, x2: Array, *, lower: bool = True) -> Array:
-    """By BLAS, a matrix at a time; where the diagonal has a zero, it divides by it."""
+    """The solution by BLAS, one matrix at a time. A zero on the diagonal is divided by."""
     shape = _equation_shape("triangular_solve", x1.shape, x2.shape)
     x2 = x2[:, None] if x2.ndim == 1 else x2
     batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
@@ -152,7 +152,7 @@ def _triangular_value(x1: Array, x2: Array, *, lower: bool = True) -> Array:
 
 
 def _triangle(a: Value, lower: bool) -> Value:
-    """a, with zeros in the triangle that is not read."""
+    """a with zeros in the triangle that is not read."""
     n = shape_of(a)[-1]
     below = np.tri(n, dtype=np.bool_)
     return where(below if lower else below.T, a, 0.0)
@@ -187,7 +187,7 @@ triangular_solve: Op = row(
 
 
 def _matrix_power(x: Value, *, n: int) -> Value:
-    """By squaring; of the inverse where n is negative."""
+    """An integer power by squaring; of the inverse if n is negative."""
     check_square(shape_of(x))
     if n == 0:
         return where(np.eye(shape_of(x)[-1], dtype=np.bool_), 1.0, where(False, x, 0.0))
@@ -247,7 +247,8 @@ def _power_of_two(x: Array) -> Array:
 
 @all_in_float32
 def _frechet_value(x1: Array, x2: Array) -> Array:
-    """x2 is scaled to the size of x1, or it would decide over the number of squarings."""
+    """The derivative of expm at x1 along x2. x2 is scaled to the size of x1; otherwise it would
+    determine the number of squarings."""
     n = x1.shape[-1]
     scale = _power_of_two(x2) / np.maximum(_power_of_two(x1), 1)
     blocks: Array = np.block([[x1, x2 / scale], [np.zeros_like(x1), x1]])
@@ -263,7 +264,7 @@ def _blocks(x: Value, upper: Value) -> Value:
 
 
 def _frechet_by_matrix(x_dot: Value, y: Value, x: Value, e: Value) -> Value:
-    """The derivative of [[x, e], [0, x]] -> expm along [[x_dot, 0], [0, x_dot]]: a corner."""
+    """A corner of the derivative of [[x, e], [0, x]] -> expm along [[x_dot, 0], [0, x_dot]]."""
     n = shape_of(x)[-1]
     zeros = np.zeros(shape_of(x), x.dtype)
     both = expm_frechet(_blocks(x, e), _blocks(x_dot, zeros))

@@ -20,11 +20,11 @@ MASKED, NOTHING, INFINITE = ([-INF, 0.0, 0.0],), ([-INF, -INF],), ([INF, 0.0],)
 
 
 def _peak(x: Array, axis: Any) -> tuple[Array, Array]:
-    """m, the largest x along the axes, and the sum of exp(x - m) over all the other elements.
+    """m, the largest x along the axes, and the sum of exp(x - m) over all other elements.
 
-    Both keep the axes at length 1. The largest element's own 1 is left out, so that log1p keeps the
-    digits of a sum much smaller than 1. (Blanchard, Higham, Higham, Accurately computing the
-    log-sum-exp and softmax functions, IMA J. Numer. Anal. 41, 2021.)
+    Both keep the axes at length 1. The largest element's own term, 1, is left out, so that log1p
+    keeps the digits of a sum much smaller than 1. (Blanchard, Higham, Higham, Accurately computing
+    the log-sum-exp and softmax functions, IMA J. Numer. Anal. 41, 2021.)
     """
     axes = axes_of(axis, x.ndim)
     kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
@@ -69,7 +69,8 @@ def _softmax_value(x: Any, *, axis: Any = -1) -> Any:
 
 
 def _leading(weights: Value, axis: Any) -> Array:
-    """True at one largest element along the axes. Which one is a matter of accuracy alone."""
+    """True at one largest element along the axes. The choice among equal ones only affects
+    accuracy."""
     plain = to_array(weights).astype(np.float64)
     axes = axes_of(axis, plain.ndim)
     kept = [i for i in range(plain.ndim) if i not in axes]
@@ -88,7 +89,7 @@ def _total(values: Value, axis: Any) -> Value:
 
 
 def _from_leading(g: Value, leading: Array, axis: Any) -> Value:
-    """g less its value at the leading element."""
+    """g minus its value at the leading element."""
     return g - _total(where(leading, g, 0.0), axis)
 
 
@@ -121,7 +122,7 @@ def _log_softmax_push(x_dot: Value, y: Value, x: Value, axis: Any = -1) -> Value
 
 
 def _log_softmax_pull(y_bar: Value, y: Value, x: Value, axis: Any = -1) -> Value:
-    """y_bar - p sum(y_bar); at the largest p, 1 - p is the sum of the others."""
+    """y_bar - p sum(y_bar). At the largest p, 1 - p is computed as the sum of the others."""
     p, leading = softmax(x, axis=axis), _leading(x, axis)
     others = _total(where(leading, 0.0, p), axis)
     theirs = _total(where(leading, 0.0, y_bar), axis)

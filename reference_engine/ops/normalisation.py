@@ -41,7 +41,8 @@ safe_scale: Op = internal("safe_scale", _safe_scale_value, None, rounding="none"
 
 
 def _standardised(x: Value, axes: tuple[int, ...], eps: float, centred: bool = True) -> Value:
-    """(x - mean) / sqrt(variance + eps), for x / scale and eps / scale^2, which gives the same."""
+    """(x - mean) / sqrt(variance + eps), computed from x / scale and eps / scale^2, which give the
+    same."""
     scale = to_array(safe_scale(x, axis=axes))
     small: Any = eps
     if np.any(scale != 1):
@@ -54,7 +55,7 @@ def _standardised(x: Value, axes: tuple[int, ...], eps: float, centred: bool = T
 
 
 def _layer_axes(x: Value, weight: Value) -> tuple[int, ...]:
-    """The last axes of x, as many as weight has. Raises ValueError where the lengths differ."""
+    """The last axes of x, as many as weight has. Raises ValueError if the lengths differ."""
     shape, last = shape_of(x), shape_of(weight)
     if not last or shape[-len(last) :] != last:
         raise ValueError(f"the last axes of x, {shape}, must be those of weight, {last}")
@@ -72,7 +73,7 @@ def _rms_norm(x: Value, weight: Value, *, eps: float = 1e-5) -> Value:
 
 
 def _by_channel(x: Value, *parameters: Value) -> list[Value]:
-    """Parameters of shape (C,) along axis 1 of x. Raises ValueError where they do not fit."""
+    """Parameters of shape (C,) along axis 1 of x. Raises ValueError if they do not fit."""
     shape = shape_of(x)
     if len(shape) < 2 or any(shape_of(p) != (shape[1],) for p in parameters):
         given = " and ".join(str(shape_of(p)) for p in parameters)

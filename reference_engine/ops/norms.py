@@ -25,7 +25,7 @@ def _signed_power_value(x: Any, exponent: float) -> Any:
     return np.where(np.equal(x, 0), x * 0, np.sign(x) * np.power(np.abs(x), exponent))
 
 
-# Two rows that are each other's derivatives, so that norms have all of theirs, also at zeros.
+# Two rows that are each other's derivatives, so that norms have all derivatives, also at zeros.
 abs_power: Op = internal(
     "abs_power",
     in_float32(_abs_power_value),

@@ -1,4 +1,4 @@
-"""Elements by their size: sorted, in the middle, the largest."""
+"""Order statistics: sorting, the median, the largest elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOP = {"k": REQUIRED, "axis": -1, "largest": True}
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
-    """The indices that sort x; elements that are equal stay in their order."""
+    """The indices that sort x. Equal elements keep their order."""
     if not descending:
         return np.argsort(x, axis=axis, stable=True)
     flipped = np.argsort(np.flip(x, axis), axis=axis, stable=True)
@@ -43,7 +43,7 @@ def _sort_push(x_dot: Value, y: Value, x: Value, axis: int = -1, descending: boo
 
 
 def _neighbours_equal(ordered: Array, axis: int) -> Array:
-    """Which elements of a sorted array have an equal one beside them."""
+    """A mask of the elements of a sorted array that equal a neighbour."""
     moved = np.moveaxis(ordered, axis, -1)
     beside = np.equal(moved[..., 1:], moved[..., :-1])
     found = np.zeros(moved.shape, np.bool_)
@@ -87,7 +87,7 @@ argsort: Op = row(
 
 
 def _in_order(x: Array, axis: Any) -> Array:
-    """x sorted, with the axes flattened into one, the last."""
+    """x sorted, with the axes flattened into a last one."""
     axes = axes_of(axis, x.ndim)
     moved = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
     flat = moved.reshape((*moved.shape[: x.ndim - len(axes)], count_along(x, axes)))
@@ -95,7 +95,7 @@ def _in_order(x: Array, axis: Any) -> Array:
 
 
 def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
-    """The lower and the upper of the two middle elements, with the axes kept at length 1."""
+    """The lower and the upper middle element, with the axes kept at length 1."""
     axes = axes_of(axis, x.ndim)
     ordered = _in_order(x, axis)
     n = ordered.shape[-1]
@@ -103,7 +103,7 @@ def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
         raise ValueError("the median of no elements")
     kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
     last = ordered[..., -1]
-    missing = last != last  # a nan is sorted to the end
+    missing = last != last  # sorting puts nan last
     lower, upper = (
         np.where(missing, ordered[..., -1], ordered[..., i]).reshape(kept)
         for i in ((n - 1) // 2, n // 2)
@@ -115,7 +115,7 @@ def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
 def _median_value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
     lower, upper = _middle(x, axis)
-    # Halved first, so that no sum overflows. (Two subnormal numbers lose half an ulp.)
+    # Halve first, so that no sum overflows. (Two subnormal numbers lose half an ulp.)
     y = np.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
     return y if keepdims else np.squeeze(y, axis=axes_of(axis, x.ndim))
 
@@ -126,7 +126,7 @@ def _median_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
 
 
 def _median_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Where a middle element has an equal one beside it, on the far side from the middle."""
+    """A mask of kinks: a middle element equals its neighbour on the far side from the middle."""
     ordered = _in_order(x, axis)
     n = ordered.shape[-1]
     low, high = (n - 1) // 2, n // 2

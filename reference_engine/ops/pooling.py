@@ -1,4 +1,4 @@
-"""Pooling: the largest element or the mean of what a window sees."""
+"""Pooling: the largest element or the mean in each window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDING: Rounding = "none"
 
 
 def _windows(shape: Shape, kernel_size: Any, stride: Any, padding: Any) -> Windows:
-    """Raises ValueError; a stride of None is the length of the window."""
+    """The windows of a pooling; a stride of None is the length of the window. Raises ValueError."""
     if len(shape) != 4:
         raise ValueError("x must be (N, C, H, W)")
     stride = kernel_size if stride is None else stride
@@ -85,7 +85,7 @@ def _result_shape(name: str) -> Callable[..., Shape]:
 
 
 def _outside(x: Value, kernel_size: Any, stride: Any, padding: Any) -> Array:
-    """Which elements of the patches lie in the padding, of shape (K, *places)."""
+    """A mask of the elements of the patches that lie in the padding, of shape (K, *places)."""
     ones = np.ones((1, 1, *shape_of(x)[2:]), np.bool_)
     seen: Array = _patches_value(ones, kernel_size, stride, padding)[0, 0]
     return ~seen

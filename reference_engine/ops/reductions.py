@@ -1,4 +1,4 @@
-"""Sums, products and extremes over axes; without an axis over everything."""
+"""Sums, products and extremes over axes, or over everything without an axis."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ sum_: Op = row(
 
 
 def count_along(x: Value, axis: Any) -> int:
-    """How many elements of x are reduced to one."""
+    """The number of elements of x that are reduced to one."""
     shape = shape_of(x)
     return math.prod(shape if axis is None else [shape[i] for i in axes_of(axis, len(shape))])
 
 
 def _mean_value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """As np.mean, at a third of its overhead; integers are added up in float64."""
+    """np.mean, at a third of its overhead. Integers are summed in float64."""
     dtype = np.float64 if x.dtype.kind in "biu" else None
     add: Any = np.add
     return add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims) / count_along(x, axis)
@@ -55,7 +55,7 @@ mean: Op = row(
 
 
 def shared(g: Value, y: Value, x: Value, axis: Any) -> Value:
-    """g for the elements that are y, shared equally among them."""
+    """g, shared equally among the elements that equal y."""
     attained = equal(x, y)
     ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
     return where(attained, divide(g, ties), 0.0)
@@ -93,7 +93,7 @@ _extreme("min", "amin", np.minimum, "smallest")
 
 
 def _exclusive_value(x: Any) -> Any:
-    """Everything on the left of an element times everything on its right."""
+    """The product of everything on the left of each element and everything on its right."""
     left, right = np.ones_like(x), np.ones_like(x)
     left[..., 1:] = np.cumprod(x[..., :-1], axis=-1)
     right[..., -2::-1] = np.cumprod(x[..., :0:-1], axis=-1)
@@ -101,7 +101,8 @@ def _exclusive_value(x: Any) -> Any:
 
 
 def _exclusive_push(x_dot: Value, y: Value, x: Value) -> Value:
-    """sum over j != i of x_dot_j times the product of all but i and j; takes n^2 memory."""
+    """The sum over j != i of x_dot_j times the product of all elements but i and j. Takes n^2
+    memory."""
     diagonal = np.eye(shape_of(x)[-1], dtype=np.bool_)
     rows = (..., None, slice(None))
     without_two = exclusive_prod(where(diagonal, 1.0, getitem(x, index=rows)))
@@ -118,7 +119,7 @@ exclusive_prod: Op = internal(
 
 
 def _prod_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
-    """g times the product of the other elements; y / x would be 0 / 0 at a zero."""
+    """g times the product of the other elements. y / x would be 0 / 0 at a zero."""
     shape = shape_of(x)
     axes = axes_of(axis, len(shape))
     order = (*(i for i in range(len(shape)) if i not in axes), *axes)

@@ -16,7 +16,7 @@ SOURCE = "NumPy"
 
 
 def _to_shape_of(g: Value, x: Value, **_: Any) -> Value:
-    """The transpose of everything that only reshapes."""
+    """The transpose of all operations that only reshape."""
     return reshape(g, shape=shape_of(x))
 
 
@@ -56,7 +56,7 @@ transpose: Op = row(
     "transpose; transposed: the inverse order",
 )
 
-# The walker sums a cotangent that has more elements than its argument, here as for every operation.
+# The walker sums a cotangent with more elements than its argument, as for every operation.
 broadcast_to: Op = row(
     "broadcast_to",
     lambda x, *, shape: np.array(np.broadcast_to(x, shape)),
@@ -98,7 +98,8 @@ roll: Op = row(
 
 
 def _times(reps: Any, ndim: int) -> tuple[int, ...]:
-    """How often along each axis, new ones in front included. Raises ValueError below 0."""
+    """The number of repetitions along each axis, including new axes in front. Raises ValueError for
+    a negative number."""
     given = (reps,) if isinstance(reps, int) else tuple(reps)
     if any(n < 0 for n in given):
         raise ValueError(f"an array cannot be repeated {min(given)} times")
@@ -110,7 +111,7 @@ def _tile_value(x: Any, *, reps: Any) -> Any:
 
 
 def _tile_back(g: Value, x: Value, reps: Any) -> Value:
-    """The sum over the copies: every axis is split into copies and elements."""
+    """The sum over the copies: each axis is split into copies and elements."""
     shape = shape_of(x)
     times = _times(reps, len(shape))
     sizes = (*(1,) * (len(times) - len(shape)), *shape)
@@ -133,7 +134,7 @@ tile: Op = row("tile", _tile_value, Linear(_tile_back), result_shape=_tile_shape
 
 
 def _repeat_back(g: Value, x: Value, repeats: Any, axis: int | None = None) -> Value:
-    """The sum over each element's copies."""
+    """The sum over the copies of each element."""
     shape = shape_of(x)
     flat = (int(np.prod(shape)),) if axis is None else shape
     axis = 0 if axis is None else axis % len(shape)
@@ -174,7 +175,8 @@ repeat: Op = row(
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    """Before and after, an axis. Raises ValueError where they do not fit or are negative."""
+    """The padding before and after each axis. Raises ValueError if it does not fit x or is
+    negative."""
     given = (
         np.broadcast_to(np.asarray(pad_width, np.int64), (ndim, 2)) if ndim else np.empty((0, 2))
     )

@@ -1,4 +1,4 @@
-"""Directions of vectors, and how near they are."""
+"""Directions of vectors, and measures of their similarity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _normalize(x: Value, *, ord: float = 2, axis: int = -1, eps: float = 1e-12) 
 
 
 def _normalize_kinks(x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Any:
-    """Where the length is eps, or (for eps = 0, and for sums of |x|) has a kink of its own."""
+    """A mask of kinks: the length equals eps or, for eps = 0 and for sums of |x|, has a kink
+    itself."""
     length = norm.value(x, ord=ord, axis=axis, keepdims=True)
     own = norm.at_kink(x, ord=ord, axis=axis, keepdims=True)
     assert own is not None
@@ -154,7 +155,7 @@ def _triplet_kinks(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """Where it begins to cost, and where it costs and a distance has a kink of its own."""
+    """A mask of kinks: the loss begins, or the loss is positive and a distance has a kink."""
     cost = _triplet_margin(anchor, positive, negative, margin, ord, eps)
     found: Any = np.equal(cost, 0)
     for other in (positive, negative):

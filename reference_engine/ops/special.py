@@ -1,7 +1,7 @@
 """The error function, the normal distribution, log-odds and entropy.
 
-The derivatives of each family are a family of internal rows that is closed under differentiation
-and whose values are sums of one sign, so that every order keeps its digits.
+The derivatives of each family are internal rows that are closed under differentiation and whose
+values are sums of terms of one sign, so every order keeps its digits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variance and standard deviation, of the population unless a correction is given."""
+"""Variance and standard deviation, of the population by default, or with a correction."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ SOURCE = "Chan, Golub, LeVeque, Algorithms for computing the sample variance (19
 def _center(x: Array, axis: Any = None) -> Array:
     """x - mean(x) along the axes.
 
-    The second mean takes away what the rounding of the first left behind, and all of it where the
-    elements are equal.
+    A second mean removes the rounding error of the first, and all of it if the elements are equal.
     """
     first = x - np.mean(x, axis=axis, keepdims=True)
     result: Array = first - np.mean(first, axis=axis, keepdims=True)
@@ -45,7 +44,7 @@ centered: Op = internal(
 
 
 def _freedom(x: Value, axis: Any, correction: float) -> float:
-    """The number of elements less the correction, and nothing below 0."""
+    """The number of elements minus the correction, and at least 0."""
     return max(count_along(x, axis) - correction, 0)
 
 

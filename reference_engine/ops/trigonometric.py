@@ -29,8 +29,8 @@ tan: Op = row("tan", np.tan, Elementwise(lambda g, y, x: g * (1 + y * y))).says(
     source="DLMF 4.20.3",
 )
 
-# What asin, acos and atanh divide by. Left to the product rule, its derivative would be the
-# difference (1 - x) - (1 + x), which has no digits for small x.
+# The divisor of asin, acos and atanh. By the product rule, its derivative would be the difference
+# (1 - x) - (1 + x), which has no digits for small x.
 one_minus_square: Op = internal(
     "one_minus_square",
     in_float32(lambda x: (1 - x) * (1 + x)),
@@ -210,7 +210,7 @@ atanh: Op = row(
 
 def _wave(x: Array, quarters: int) -> Array:
     """sin(pi (x + quarters / 2)), reduced exactly, so that it is right to a few units for every x
-    and 0 at whole numbers."""
+    and 0 at integers."""
     nearest = np.rint(x)
     r = x - nearest
     sine = np.sin(np.pi * r)
@@ -234,8 +234,9 @@ def _sinc_series(x: Array, n: int) -> Array:
 
 
 def _sinc_derivative_value(x: Any, n: int) -> Any:
-    """The series near 0; further out x f_n = pi^(n-1) sin(pi x + n pi/2) - n f_(n-1), the n-th
-    derivative of x f = sin(pi x) / pi, which cancels only near 0. In float64 throughout."""
+    """The n-th derivative of sinc: the series near 0, and further out x f_n = pi^(n-1) sin(pi x + n
+    pi/2) - n f_(n-1), the n-th derivative of x f = sin(pi x) / pi, which only cancels near 0.
+    Computed in float64 throughout."""
     x = np.asarray(x)
     kind = x.dtype if x.dtype.kind not in "biu" else np.dtype(np.float64)
     x = x.astype(np.float64)
@@ -247,7 +248,7 @@ def _sinc_derivative_value(x: Any, n: int) -> Any:
     return np.where(near, _sinc_series(np.where(near, x, 0.0), n), y).astype(kind)
 
 
-# The derivatives of sinc of every order: left to the quotient rule they are differences of terms
+# The derivatives of sinc of every order: by the quotient rule they would be differences of terms
 # that grow like 1/x^n near 0.
 sinc_derivative: Op = internal(
     "sinc_derivative",
