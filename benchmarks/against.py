@@ -1,11 +1,10 @@
-"""Ordinary runs of this checkout beside those of another: seconds of processor time, and
-evaluations.
+"""Compares ordinary runs of this checkout with those of another: processor seconds and evaluations.
 
     python benchmarks/startup.py --against CHECKOUT
 
-Both run under this Python, each with its own engines, in turns, so that a busy machine slows both.
-What counts is the time of the whole tree of processes, user and system; the ratio is that of the
-medians. The evaluations are the forward and backward passes in the JSON report. Ends with 1 where
+Both run under this Python in turn, each with its own engines, so that a busy machine slows both.
+The time is that of the whole tree of processes, user and system, and the ratio is that of the
+medians. Evaluations are the forward and backward passes in the JSON report. The exit code is 1 if
 this checkout takes more than GROWTH times as much of either.
 """
 
@@ -55,7 +54,7 @@ LAYER_SPEC = (
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What `gradcheck run` is given."""
+    """The arguments of a `gradcheck run`."""
 
     what: str
     arguments: tuple[str, ...]
@@ -63,14 +62,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """One run: seconds of processor time of all its processes, and the passes that it made."""
+    """One run: processor seconds of all its processes, and the number of its passes."""
 
     seconds: float
     evaluations: int
 
 
 def workloads(folder: Path, count: int) -> list[Workload]:
-    """One and `count` formulas and layers, written into the folder."""
+    """One and `count` formulas and layers, written to the folder."""
     for name, number in (("one", 1), ("many", count)):
         formulas, layers = folder / f"{name}-formulas", folder / f"{name}-layers"
         formulas.mkdir()
@@ -99,8 +98,8 @@ def _write(file: Path, text: str) -> None:
 
 
 def environment(checkout: Path, folder: Path) -> dict[str, str]:
-    """Where Python finds that checkout, and its engines under the names that it gives them: the
-    metadata of what is installed are another checkout's, perhaps. They are written to `folder`."""
+    """The environment in which Python finds that checkout and its engines. Entry points are written
+    to `folder`, because the installed metadata may belong to another checkout."""
     project = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["project"]
     told = folder / f"{project['name'].replace('-', '_')}-0.dist-info"
     told.mkdir(parents=True)
@@ -116,7 +115,7 @@ def environment(checkout: Path, folder: Path) -> dict[str, str]:
 
 
 def spent(workload: Workload, variables: Mapping[str, str], folder: Path) -> Spent:
-    """One run. Raises CalledProcessError where it did not work."""
+    """One run. Raises CalledProcessError if it fails."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "gradcheck_cli", "run", *workload.arguments]
     command += ["--exit-zero", "--report", f"json={report}", "--quiet"]
@@ -147,8 +146,8 @@ def compared(
 
 
 def compare(other: Path, only: str = "", count: int = MANY, repeats: int = REPEATS) -> int:
-    """Prints a line for each workload that has `only` in its name; 1 where one takes more than it
-    may, else 0."""
+    """Print a line for each workload with `only` in its name. Returns 1 if one takes more than
+    allowed, and 0 otherwise."""
     missed = 0
     print(f"{'here':>9} {'there':>9} {'ratio':>6} {'evaluations':>19} {'ratio':>6} {GROWTH:6.2f}")
     with tempfile.TemporaryDirectory() as name:

@@ -1,10 +1,10 @@
-"""What is claimed about the speed of `reference_engine`, measured: value and gradient of the same
-programs beside HIPS autograd, and beside PyTorch on one thread (shown, no target).
+"""Measures the claims about the speed of `reference_engine`: the value and gradient of the same
+programs, compared with HIPS autograd, and with PyTorch on one thread (shown, without a target).
 
-Each program is written as a user of each library would write it. The gradients are compared first;
-then the sides are timed in turn, in this one process and thread, and the ratio is that of the
-medians; it is the thread's own time, which what else the machine does changes least. Peak memory is
-that of Python's and NumPy's allocations during one call (tracemalloc). Exit code 1 if a target is
+Each program is written as a user of the library would write it. The gradients are compared first.
+The sides are then timed in turn, in one process and thread, and the ratio is that of the medians.
+Times are of the thread alone, which other work on the machine affects least. Peak memory counts the
+allocations of Python and NumPy during one call (tracemalloc). The exit code is 1 if a target is
 missed.
 """
 
@@ -48,12 +48,12 @@ ROUNDING = 1e-9  # relative; the programs round differently, about 1e-13 here
 class Problem:
     """A scalar program in three libraries.
 
-    ours, theirs    called with the parameters; theirs, autograd's, with a tuple of them
-    pytorch         as ours, on tensors
-    parameters      float64 arrays to differentiate by
-    calls           how many are timed together
+    ours, theirs    called with the parameters; theirs, for autograd, with a tuple of them
+    pytorch         like ours, on tensors
+    parameters      float64 arrays to differentiate with respect to
+    calls           number of calls that are timed together
     target          how many times faster than autograd
-    as_theirs       the parameters in autograd's layout, and a gradient of those; its own inverse
+    as_theirs       the parameters, or a gradient, in autograd's layout; its own inverse
     """
 
     name: str
@@ -112,7 +112,7 @@ def lstm_cell(random: np.random.Generator, n: int = 16) -> Problem:
 
 
 def mixture(random: np.random.Generator) -> Problem:
-    """Log-likelihood of 10 points in the plane under 3 Gaussians with diagonal covariances."""
+    """The log-likelihood of 10 points in the plane under 3 Gaussians with diagonal covariances."""
     data = random.standard_normal((10, 1, 2))
     data_torch = torch.tensor(data)
 
@@ -163,8 +163,8 @@ def perceptron(random: np.random.Generator, n: int = 256) -> Problem:
 
 
 def convolution(random: np.random.Generator) -> Problem:
-    """16 images of 8 channels, 32 x 32, and 16 kernels of 5 x 5; autograd's convolution turns the
-    kernels round, and wants their channels first."""
+    """16 images of 8 channels, 32 x 32, and 16 kernels of 5 x 5. autograd's convolution flips the
+    kernels, and takes their channels first."""
     x = random.standard_normal((16, 8, 32, 32))
     x_torch = torch.tensor(x)
 
@@ -221,7 +221,7 @@ def sides(problem: Problem) -> tuple[Call, Call, Call]:
 
 
 def compare(problem: Problem, calls: tuple[Call, Call, Call]) -> None:
-    """Raises AssertionError unless all three find the same value and gradients."""
+    """Raise AssertionError unless all three libraries compute the same value and gradients."""
     value, gradients = calls[0]()
     value_other, given = calls[1]()
     value_torch, by_torch = calls[2]()
@@ -234,7 +234,7 @@ def compare(problem: Problem, calls: tuple[Call, Call, Call]) -> None:
 
 
 def seconds(calls: tuple[Call, ...], together: int, for_seconds: float = 6.0) -> list[float]:
-    """Median seconds of one call of each, timed in turn; the first of each is dropped."""
+    """Median seconds of one call of each, timed in turn. The first of each is dropped."""
     taken: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + for_seconds
     while time.perf_counter() < end or len(taken[0]) < 6:
@@ -247,7 +247,7 @@ def seconds(calls: tuple[Call, ...], together: int, for_seconds: float = 6.0) ->
 
 
 def peak(call: Call) -> float:
-    """Megabytes that one call allocates at most, its results included."""
+    """Megabytes that one call allocates at most, including its results."""
     gc.collect()
     tracemalloc.start()
     call()
@@ -257,7 +257,7 @@ def peak(call: Call) -> float:
 
 
 def report(problem: Problem) -> bool:
-    """Print the row of a problem; whether its targets were met."""
+    """Print the row of a problem, and return whether its targets were met."""
     calls = sides(problem)
     compare(problem, calls)
     mine, other, with_torch = seconds(calls, problem.calls)
@@ -297,7 +297,7 @@ def report_length() -> bool:
 
 
 def report_freed() -> bool:
-    """Whether a pass back over 100 recorded arrays of 0.8 MB leaves none of them."""
+    """Whether a backward pass over 100 recorded arrays of 0.8 MB frees all of them."""
     x = re.tensor(np.ones(100_000), requires_grad=True)
     tracemalloc.start()
     y = x

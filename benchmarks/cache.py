@@ -1,7 +1,7 @@
-"""What unchanged specs cost: a run whose results are all known, beyond the start of a run.
+"""Measures the cost of unchanged specs: a run with only cached results, compared with a bare start.
 
-Both sides are run in turn, several times; the medians of their processor time are compared, that of
-all their processes. Exit code 1 if the target is missed.
+Both sides run in turn, several times. The medians of their processor time, of all processes, are
+compared. The exit code is 1 if the target is missed.
 
     python benchmarks/cache.py [--specs 500]
 """
@@ -22,7 +22,7 @@ TARGET_S = 1.5
 
 
 def seconds(folder: Path, *paths: str) -> float:
-    """Processor seconds of a run. Raises CalledProcessError where it did not work."""
+    """Processor seconds of a run. Raises CalledProcessError if it fails."""
     command = (sys.executable, "-m", "gradcheck_cli", "run", *paths, "--engine", "reference")
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "GRADCHECK_NO_CACHE": "0"}
     before = os.times()

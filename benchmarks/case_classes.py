@@ -1,4 +1,4 @@
-"""What a gradient or value of a case is, measured against the case's own truth."""
+"""Classifies the gradient or value of a case by comparison with the case's own truth."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def flat(nested: Any) -> Iterator[Any]:
 
 
 def numbers(nested: Any) -> list[Any]:
-    """As mpmath numbers; text such as "1e-475", "-inf" and "nan" is understood."""
+    """mpmath numbers. Text such as "1e-475", "-inf" and "nan" is accepted."""
     return [mpf(one) if one is not None else mpf("nan") for one in flat(nested)]
 
 
 def without_truth(computed: Any) -> str:
-    """nan or inf where one is in it; nothing more can be said."""
+    """nan or inf if one of the numbers is; nothing else can be said without a truth."""
     found = numbers(computed)
     return "nan" if any(map(isnan, found)) else "inf" if any(map(isinf, found)) else ""
 
 
 def classified(computed: Any, truth: Any, dtype: str) -> str:
-    """What `computed` is where `truth` is right: ok, inaccurate, wrong, zero, inf or nan; "flush"
-    where nothing is wrong but that a subnormal number became zero. The worst entry counts.
+    """The class of `computed`, given `truth`: ok, inaccurate, wrong, zero, inf or nan; "flush" if
+    the only error is that a subnormal number became zero. The worst entry counts.
 
-    Both are nested lists of the same numbers of entries.
+    Both are nested lists with the same number of entries.
     """
     pairs = zip(numbers(computed), numbers(truth), strict=True)
     found = {_entry(one, true, dtype) for one, true in pairs}

@@ -1,4 +1,4 @@
-"""The table of benchmarks/cases.py: shares, targets, and every miss and alarm by name."""
+"""The table of benchmarks/cases.py: shares, targets, and every miss and false alarm by name."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def print_table(report: dict[str, Any], told: list[Told]) -> None:
 
 
 def _print_lines(title: str, told: list[Told], short: bool = False, fix: bool = False) -> None:
-    """Engines of which the same is said share a line."""
+    """Print lines; engines with the same text share one."""
     print(f"\n{title}: {len(told)}")
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for one in told:

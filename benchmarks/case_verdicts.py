@@ -1,4 +1,4 @@
-"""What a run says of a case, beside what it should say."""
+"""Compares what a run says about a case with what it should say."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ OF_THE_POINT = re.compile(r"GC40\d")
 class Told:
     """One engine on one spec.
 
-    kind        what is there: a defect of the gradient, of the value alone, an exception; nothing
-                ("right": a case whose defect this engine does not have); a point where there is no
-                derivative, or none that fits the dtype
+    kind        the situation: a defect of the gradient, of the value alone, an exception; no defect
+                ("right": a case whose defect this engine does not have); a point without a
+                derivative, or without one that fits the dtype
     verdict     found or missed; quiet or alarm; told or "not told"; refused by the spec reader
-    expected    the class of the gradient (of the value, where only that fails) in the data; the
+    expected    the class of the gradient (of the value, if only that fails) in the data; the
                 reference engine is not in the data, and is measured
     measured    the same class in this run
-    said        every finding, as a line
+    said        every finding, one on each line
     cause       the operation that is blamed; `agrees` with the hint in the data; `proven` or not
-    fix         the formula that is offered; `fixable` where the data know one
-    fixed       the class of that formula's gradient, or of its value where that is worse
-    subnormal   the true gradient is: a zero is right
+    fix         the formula that is offered; `fixable` if the data have one
+    fixed       the class of that formula's gradient, or of its value if that is worse
+    subnormal   the true gradient is subnormal, so a zero is right
     """
 
     id: str
@@ -69,7 +69,8 @@ class Told:
 
 
 def offers(rows: list[dict[str, Any]], results: Mapping[str, SpecResult]) -> dict[str, str]:
-    """The whole formulas of the fixes that are offered for the cases, by names for their specs."""
+    """The whole formulas of the fixes that are offered for the cases, by the names of their
+    specs."""
     found: dict[str, str] = {}
     for row in rows:
         for finding in results[row["id"]].findings if row["id"] in results else ():
@@ -83,8 +84,8 @@ def offer(row: dict[str, Any], engine: str, fix: Fix) -> str:
 
 
 def judged(row: dict[str, Any], results: Mapping[str, SpecResult], mode: str) -> Iterator[Told]:
-    """What was said of a case and of its fix, engine by engine, in one mode. `results` has the
-    fixes that are offered (`offers`) too."""
+    """The results for a case and its fix, engine by engine, in one mode. `results` must include the
+    fixes that are offered (`offers`)."""
     for engine, theirs in ENGINES.items():
         # The data's classes are those of reverse mode.
         told = theirs if mode == "reverse" else None
@@ -110,7 +111,7 @@ def _of_fix(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> 
 
 
 def refused(row: dict[str, Any], errors: Mapping[str, list[SpecError]]) -> Iterator[Told]:
-    """A case that the spec reader refuses: whatever is wrong there is not found."""
+    """A case that the spec reader refuses. No defect of it is found."""
     said = tuple(f"{error.code} {error.message}" for error in errors[row["id"]])
     for engine, theirs in ENGINES.items():
         kind, expected = _expected(row, theirs or "torch", "", "")
@@ -167,7 +168,7 @@ def _fixed(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> s
 
 
 def _operations(hint: str) -> set[str]:
-    """The operations of the table that a hint such as "sub/log" means."""
+    """The operations of the table to which a hint such as "sub/log" refers."""
     words = {SHORT.get(word, word) for word in re.split(r"\W+", hint)}
     return words | {row.name for word in words if (row := find(word))}
 
@@ -200,8 +201,8 @@ def _is_alarm(findings: list[Finding]) -> bool:
 def _expected(
     row: dict[str, Any], theirs: str | None, gradient: str, value: str
 ) -> tuple[Kind, str]:
-    """What is there in this engine, and the class that says so. `theirs` is its name in the data;
-    without one, `gradient` and `value` are the classes that were measured."""
+    """The situation in this engine, and the class that shows it. `theirs` is the engine's name in
+    the data; without it, `gradient` and `value` are the measured classes."""
     if theirs:
         gradient, value = row[f"class_{theirs}"], row[f"class_forward_{theirs}"]
         if gradient == "zero" and row["truth_is_subnormal"]:
@@ -224,8 +225,8 @@ def _expected(
 
 
 def _measured(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> tuple[str, str]:
-    """The classes of this run's gradient and value; empty where the data have no truth, but for
-    values that are not finite."""
+    """The classes of this run's gradient and value. If the data have no truth, they are empty
+    unless values are not finite."""
     for reading in result.readings:
         if reading.engine == engine and reading.mode == mode:
             gradients = [reading.gradients.get(name) for name in row["wrt"]]

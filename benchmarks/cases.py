@@ -1,8 +1,8 @@
-"""All cases of benchmarks/cases on every engine: what is found, what is missed, what is alarmed.
+"""Runs all cases of benchmarks/cases on every engine, and counts hits, misses and false alarms.
 
     python benchmarks/cases.py [FILE] [--only ID,...] [--forward] [--json FILE]
 
-Exit code 1 if a target is missed (case_table.py has them).
+The exit code is 1 if a target is missed (case_table.py has the targets).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def load(path: Path, only: set[str]) -> list[dict[str, Any]]:
 
 
 def formulas_of(rows: list[dict[str, Any]]) -> Formulas:
-    """The cases and their verified fixes, by names for their specs, in our words."""
+    """The cases and their verified fixes in the formula language, by the names of their specs."""
     found: Formulas = {}
     for row in rows:
         found[row["id"]] = (row, translated(row["expression"]))
@@ -72,7 +72,8 @@ def translated(formula: str) -> str:
 
 
 def specs_of(formulas: Formulas) -> tuple[dict[str, Spec], dict[str, list[SpecError]]]:
-    """Specs of these formulas at the points of their cases, and what cannot be read, by name."""
+    """The specs of these formulas at the points of their cases, and the mistakes of those that
+    cannot be read, by name."""
     specs: dict[str, Spec] = {}
     errors: dict[str, list[SpecError]] = {}
     for name, (row, formula) in formulas.items():
@@ -90,14 +91,14 @@ def document(name: str, row: dict[str, Any], formula: str) -> str:
 
 
 def results_of(specs: dict[str, Spec], options: RunOptions) -> dict[str, SpecResult]:
-    """Runs the specs, all in one run."""
+    """Run the specs, all in one run."""
     events = run(specs.values(), options)
     finished = (event.result for event in events if isinstance(event, SpecFinished))
     return {result.spec: result for result in finished}
 
 
 def disagreements(rows: list[dict[str, Any]], specs: dict[str, Spec]) -> Iterator[str]:
-    """Where truth and data differ by more than 1e-12 and the truth's own error bar."""
+    """Cases whose truth differs from the data by more than 1e-12 and the truth's own error bar."""
     registered = {"reference": engines()["reference"]}
     options = RunOptions(modes=Layered(override=("reverse",)))
     for row in rows:
@@ -156,7 +157,7 @@ def print_truth(
     errors: dict[str, list[SpecError]],
     apart: list[str],
 ) -> None:
-    """Where the truth came from, where it differs from the data's, and what cannot be read."""
+    """Print the sources of the truth, its differences from the data, and what cannot be read."""
     sources: dict[str, int] = {}
     for row in rows:
         checks = results[row["id"]].checks if row["id"] in results else ()

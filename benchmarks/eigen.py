@@ -1,9 +1,9 @@
-"""How long a program of ten operations takes to compile for Eigen, and to run again.
+"""Measures how long a program of ten operations takes to compile for Eigen, and to run again.
 
     python benchmarks/eigen.py
 
-Claimed: under 4 s to compile (of processor time, which other work on the machine does not change),
-under 0.1 s for a second run, in a process that has to find the library in the cache.
+The claim: under 4 s to compile (of processor time, which other work on the machine does not
+change), and under 0.1 s for a second run, in a process that must find the library in the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHAPES = {"x": (4, 3), "w": (3, 5), "b": (5,), "v": (5,)}
 
 
 def seconds() -> tuple[float, float]:
-    """Of the compiler, and of an evaluation as a whole."""
+    """The seconds of the compiler, and of a whole evaluation."""
     values = {name: np.full(shape, 0.25) for name, shape in SHAPES.items()}
     arguments = {name: Argument(shape, "float") for name, shape in SHAPES.items()}
     program = parse(FORMULA, inputs=arguments).program

@@ -1,19 +1,20 @@
-"""What an explanation costs, beside plain runs of the same program in float64, in one run.
+"""Measures the cost of an explanation, in plain runs of the same program in float64.
 
-Plain: value and gradient by the same engine in float64, as a check asks for them. Certified: the
-gradient in balls. Weighed: the cost of rounding, and a second opinion by differences. Judged: what
-is suspect, and then the verdicts, which cost the same where nothing is explained. Explained: the
-two traced looks (the operations written down, run again exactly, the cause proven), and the words.
-Fixes are in none: they are looked for afterwards. Shown are the fastest of some turns, in time of
-the processor. (PyTorch's threads are counted while they wait for each other: here it has one.)
+Plain: value and gradient by the same engine in float64, as in a check. Certified: the gradient in
+balls. Weighed: the cost of rounding, and a second opinion by finite differences. Judged: finding
+the suspects, and the verdicts, which cost the same without an explanation. Explained: the two
+traced looks (operations recorded and run again exactly, and the cause proven), and the message.
+Fixes do not count: the search for them comes afterwards. The table has the fastest of several
+turns, in processor time. (PyTorch's threads count while they wait for each other, so there is only
+one.)
 
-An explanation may cost ten plain runs and the certified one: that is `allowed`, and the last number
-of a row says how much of it was taken. Exit code 1 where that is more than 1. A run of the program
-that is counted costs more here than a plain one: every operation is looked at on its own, so that
-small arrays pay for the looking (`tests/explain/test_cost.py` counts the runs: fewer than ten).
-That is what the rows of single numbers miss by, up to a factor of two where the engine itself is
-quick: an operation is written down, run in float64, in balls, alone in the dtype, and behind the
-culprit once more, at 10 to 30 microseconds each, where the plain run takes 3.
+An explanation may cost ten plain runs and the certified one. This is `allowed`, and the last number
+of a row is the share that was used. The exit code is 1 if it is more than 1. A counted run costs
+more here than a plain one, because every operation is examined separately, which small arrays feel
+(`tests/explain/test_cost.py` counts the runs: fewer than ten). Rows of single numbers miss the
+target for this reason, by up to a factor of two if the engine is fast: an operation is recorded,
+run in float64, in balls, alone in the dtype, and again after the culprit, at 10 to 30 microseconds
+each, while the plain run takes 3.
 
     python benchmarks/explanations.py [engine ...]
 """
@@ -83,7 +84,7 @@ FORMULAS: Mapping[str, Formula] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Seconds of the processor."""
+    """Processor seconds."""
 
     plain: float
     certified: float
@@ -108,7 +109,7 @@ def planned(formula: Formula, engine: str) -> Plan:
 
 
 def row(plan: Plan, name: str, engine: Engine) -> tuple[Row, str]:
-    """What was measured for one formula and engine, and the codes of its findings."""
+    """The measurements for one formula and engine, and the codes of its findings."""
     (look,) = plan.looks
     (problem,) = look.problems[name]
     truth = compute(look.truth)
@@ -117,7 +118,7 @@ def row(plan: Plan, name: str, engine: Engine) -> tuple[Row, str]:
     weighed = replace(case, truth=compute(known))
 
     def looks(asked: Sequence[Suspect]) -> Case:
-        """The case once every suspect was looked at again, with a trace, in both precisions."""
+        """The case after a second look at every suspect, with a trace, in both precisions."""
         traced: dict[tuple[str, str], Evaluation] = {}
         wide: dict[tuple[str, str], Evaluation] = {}
         for suspect in asked:

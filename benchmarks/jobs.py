@@ -1,12 +1,11 @@
-"""The same specs with one worker of each engine, with two, and on a cluster of two nodes here: how
-much faster, and equal results.
+"""Runs the same specs with one worker of each engine, with two, and on a local cluster of two
+nodes, and compares the times and the results.
 
     python benchmarks/jobs.py [COUNT] [layers|formulas]
 
-Prints seconds, and their ratio; a machine that is busy with other things does not show it. So the
-processor time of the busiest worker is printed, too: what the work of a run takes at least. The
-start of Dask, before the run, is printed apart.
-Ends with 1 where any result differs.
+Prints the seconds and their ratio, which means little on a busy machine. The processor time of the
+busiest worker is therefore printed too: a run takes at least that. The start of Dask, before the
+run, is printed separately. The exit code is 1 if any result differs.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def read(files: Sequence[Path]) -> list[Spec]:
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of processor time that a process has taken."""
+    """Processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -65,7 +64,7 @@ def processor_s(pid: int) -> float:
 def timed(
     specs: Sequence[Spec], engine: str, jobs: int = 1, cluster: str = ""
 ) -> tuple[float, list[float], list[SpecResult]]:
-    """Seconds; of processor time, those of each worker of the engine; and the results."""
+    """Seconds, the processor seconds of each worker of the engine, and the results."""
     start = time.perf_counter()
     spent: dict[int, float] = {}
     done = 0
@@ -82,7 +81,7 @@ def timed(
 
 
 def plain(result: SpecResult) -> SpecResult:
-    """Without times."""
+    """A result without times."""
     checks = tuple(replace(check, duration_s=0.0) for check in result.checks)
     return replace(result, checks=checks, duration_s=0.0)
 

@@ -1,11 +1,12 @@
-"""Layers with a label, right or the code of what is wrong: what is found, missed, or alarmed.
+"""Runs labelled layers, right ones and wrong ones with a code, and counts misses and false alarms.
 
     python benchmarks/labelled.py [--every N] [--engine NAME,...]
 
-The specs of specs/labelled have their labels in `description`: `hostile` are layers that an author
-wrote who had not seen the code, `reported` wrong gradients that were reported in public and right
-ones beside them. A right layer has no error and no warning; of a wrong one the label's code is an
-error (GC402, of a point without a derivative, a warning). Exit code 1 if one is judged otherwise.
+The specs of specs/labelled have their labels in `description`. The layers in `hostile` are by an
+author who had not seen the code. Those in `reported` are wrong gradients that were reported in
+public, with right ones for comparison. A right layer must have no error and no warning. A wrong one
+must have the label's code as an error (GC402, a point without a derivative, as a warning). The exit
+code is 1 if any layer is judged otherwise.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Judged:
 
 
 def label_of(spec: dict[str, Any]) -> str:
-    """`right` or a code; the source of a report stands behind it."""
+    """`right` or a code. The source of a report follows it in the description."""
     return str(spec["description"]).split(";")[0]
 
 
 def judged(every: int = 1, engines: Sequence[str] = ENGINES) -> Iterator[Judged]:
-    """Every n-th spec of each file, run as a user runs them."""
+    """Every n-th spec of each file, run as a user runs it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         labels: dict[str, str] = {}

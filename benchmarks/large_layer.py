@@ -1,12 +1,12 @@
-"""What a check of a large layer costs: processor time in forwards of the layer, and memory.
+"""Measures the cost of checking a large layer: processor time in forwards of the layer, and memory.
 
     python benchmarks/large_layer.py [PARAMETERS] [tanh|relu|module|jax|tensorflow]
 
-The layer is a dense one of PyTorch in float32, with a batch of 64, or a module of two of them with
-ReLUs between them; or one with a ReLU in another framework. Its memory is that of its arrays, of
-which limits are multiples; a step of training takes twice that, with all gradients. A smaller layer
-is checked before, so that imports are not counted. Ends with 1 where the check finds anything, as
-the layer is right, or costs more than the limits.
+The layer is a dense PyTorch layer in float32 with a batch of 64, a module of two of them with a
+ReLU between, or a layer with a ReLU in another framework. The limits are multiples of the memory of
+its arrays; a training step takes twice that memory, with all gradients. A smaller layer is checked
+first, so that imports do not count. The exit code is 1 if the check finds anything, because the
+layer is right, or if it costs more than the limits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def relu(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 class Module(torch.nn.Module):
-    """Of square matrices, each of `size` rows."""
+    """A module of square matrices, each with `size` rows."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def made(kind: str, parameters: int) -> tuple[Callable[..., Any], list[Any]]:
 
 
 def peak_mb() -> float:
-    """The most memory that this process has held, in megabytes."""
+    """The peak memory of this process, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 

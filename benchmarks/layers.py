@@ -1,10 +1,10 @@
-"""What checking a layer of PyTorch costs, beside torch.autograd.gradcheck, in one run.
+"""Compares the cost of checking a PyTorch layer with that of torch.autograd.gradcheck.
 
-Counted are the forward runs and backward passes of the layer itself, and measured the processor
-time of one check in float64, on one thread: other work on the machine is no part of it. What is
-compared takes turns, so that a slow moment is the same for both. Memory
-is the peak of processes of their own, above what the imports and the data take. Exit code 1 if a
-target is missed. Causes are not looked for: gradcheck has none.
+The script counts the forward runs and backward passes of the layer itself, and measures the
+processor time of one check in float64 on one thread, which excludes other work on the machine. Both
+sides run in turn, so that a slow moment affects both. Memory is the peak of separate processes,
+above the memory of imports and data. The exit code is 1 if a target is missed. Causes are not
+searched for, because torch.autograd.gradcheck reports none.
 
     python benchmarks/layers.py
 """
@@ -88,7 +88,7 @@ def is_wrong(answer: LayerAnswer) -> bool:
 
 
 def fastest(*works: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
-    """Seconds of processor time of the fastest of several runs, which take turns."""
+    """The processor seconds of the fastest of several runs, which are made in turn."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
         for work, took in zip(works, times, strict=True):
@@ -105,7 +105,7 @@ def sines() -> Counted:
 
 
 def one_wrong(matrix: Any) -> Counted:
-    """1000 outputs of 1000 inputs, one entry of the Jacobian wrong by 1e-5."""
+    """1000 outputs of 1000 inputs, with one entry of the Jacobian wrong by 1e-5."""
 
     def backward(g: Any, x: Any) -> Any:
         result = (g @ matrix) * torch.cos(x)
@@ -116,7 +116,7 @@ def one_wrong(matrix: Any) -> Counted:
 
 
 def many_inputs(engine: TorchEngine) -> bool:
-    """5120 inputs, one output: the time of both."""
+    """5120 inputs and one output: the times of both."""
     x = np.random.default_rng(0).standard_normal(5120)
     tensor = torch.tensor(x, requires_grad=True)
     layer = sines()
@@ -141,7 +141,7 @@ def many_inputs(engine: TorchEngine) -> bool:
 
 
 def wrong_entry(engine: TorchEngine) -> bool:
-    """One wrong entry of a million: who finds it, and the cost of saying which."""
+    """One wrong entry in a million: who finds it, and the cost of naming it."""
     rng = np.random.default_rng(0)
     layer = one_wrong(torch.tensor(rng.standard_normal((1000, 1000))))
     x = rng.standard_normal(1000)
@@ -162,7 +162,7 @@ def wrong_entry(engine: TorchEngine) -> bool:
 
 
 class Dense(torch.nn.Module):
-    """A million parameters."""
+    """A layer with a million parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class Dense(torch.nn.Module):
 
 
 class _Count(torch.autograd.Function):
-    """The identity, counting who comes by."""
+    """The identity, which counts its calls."""
 
     runs = [0, 0]  # noqa: RUF012  counted by static methods
 
@@ -193,8 +193,8 @@ BATCH = 64
 
 
 def million(engine: TorchEngine) -> bool:
-    """A million parameters: runs, the promise, and whether one error of 1e-6 of the gradient is
-    found."""
+    """A million parameters: the number of runs, the claim, and whether one error of 1e-6 of the
+    gradient is found."""
     x = np.random.default_rng(0).standard_normal((BATCH, 1000))
     _Count.runs = [0, 0]
     started = time.process_time()
@@ -213,14 +213,14 @@ def million(engine: TorchEngine) -> bool:
 
 
 def _peak_of(what: str) -> float:
-    """Megabytes above the start, in a process of its own."""
+    """Megabytes above the start, in a separate process."""
     command = [sys.executable, __file__, what]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def _measure(what: str) -> None:
-    """Prints the peak of one piece of work, above what was there before it."""
+    """Print the peak memory of one piece of work, above the memory in use before it."""
     engine = TorchEngine()
     engine.load()
     small = np.random.default_rng(0).standard_normal((4, 1000))
@@ -236,7 +236,7 @@ def _measure(what: str) -> None:
 
 
 def _reset_peak() -> float:
-    """Kilobytes in use; the peak is counted from here on (Linux, see proc(5): clear_refs)."""
+    """Kilobytes in use. The peak is counted from here on (Linux, see proc(5): clear_refs)."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
     return _status("VmRSS")

@@ -1,12 +1,11 @@
-"""How many of PyTorch's own operations can be lifted: stated in rows of the op table.
+"""Measures how many of PyTorch's own operations can be lifted to rows of the op table.
 
 The operations and their inputs are those of `gradcheck suite torch-ops`, in float64. The forward of
-each is recorded and written down as a program (`engines/layer/lifting.py`), which compares each
-step with what PyTorch computed. Printed are the share of the samples, and the reasons that kept the
-others out.
+each is recorded and written as a program (`engines/layer/lifting.py`), and each step is compared
+with PyTorch's result. The output is the share of lifted samples, and the reasons for the others.
 
-Exit code 1: less than TARGET of the samples were lifted. Of a part of them fewer may be, as chance
-decides which ones it holds: by two standard deviations.
+The exit code is 1 if less than TARGET of the samples were lifted. For a part of the samples, the
+share may be lower by two standard deviations, because chance decides which samples it has.
 
     python benchmarks/lift.py               all of it, some five minutes
     python benchmarks/lift.py --every 10    each tenth sample
@@ -36,7 +35,7 @@ TARGET = 0.9
 
 
 def obstacle(engine: TorchEngine, spec: Spec) -> str:
-    """Why the sample is not lifted; empty where it is."""
+    """Why the sample cannot be lifted; empty if it can."""
     problem = LayerProblem(spec, spec.implementations[0], 0, "float64", ("reverse",))
     try:
         Subjects(engine, problem).bound("float64").lift().whole()

@@ -1,14 +1,14 @@
-"""What a certified gradient of a layer costs, beside its own backward in float64, in one run.
+"""Compares the cost of a certified gradient of a layer with that of its own backward in float64.
 
     python benchmarks/lifted_layer.py [PARAMETERS|mlp|convolutions|attention|elementwise ...]
 
 All layers with 1e4, 1e5 and 1e6 parameters, unless some are named.
 
-The layer is lifted once; then its truth along a cotangent (`cotangent @ J` of all leaves) and along
-a direction (`J @ tangent`) are enclosed in float balls. Both are shown in passes of the layer:
-forward and backward in float64. Both sides run in turn on one thread, so that a busy machine slows
-both; shown are the fastest of each, in processor time, and the memory beyond that of the layer's
-own pass. Ends with 1 where a truth costs more than MOST passes.
+The layer is lifted once. Its truth along a cotangent (`cotangent @ J` of all leaves) and along a
+direction (`J @ tangent`) is then enclosed in float balls. The unit of both costs is a pass of the
+layer: forward and backward in float64. Both sides run in turn on one thread, so that a busy machine
+slows both. The table has the fastest of each, in processor time, and the memory beyond the layer's
+own pass. The exit code is 1 if a truth costs more than MOST passes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BATCH = 16
 
 
 class Attention(nn.Module):
-    """A block of a transformer, of twelve square matrices."""
+    """A block of a transformer with twelve square matrices."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Attention(nn.Module):
 
 
 class Elementwise(nn.Module):
-    """A gate with weights of its own for every number."""
+    """A gate with its own weights for every number."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ LAYERS: dict[str, Make] = {
 
 
 def bound(layer: nn.Module, x: torch.Tensor) -> BoundLayer:
-    """The layer as a check of float64 has it."""
+    """A layer as a check in float64 binds it."""
     engine = TorchEngine()
     engine.load()
     span = Span(1, 1, 1, 2)
@@ -123,7 +123,7 @@ def bound(layer: nn.Module, x: torch.Tensor) -> BoundLayer:
 def passes(
     net: nn.Module, x: torch.Tensor, cotangent: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Callable[[], object]:
-    """A pass forward and one back, with gradients of all parameters and of the input."""
+    """A forward and a backward pass, with gradients of all parameters and of the input."""
     x.requires_grad_()
     leaves = [x, *net.parameters()]
 
@@ -135,14 +135,14 @@ def passes(
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Of processor time."""
+    """The processor seconds of a call."""
     started = time.process_time()
     call()
     return time.process_time() - started
 
 
 def row(make: Make, parameters: int) -> float:
-    """Prints the row of one layer; how many passes the dearer truth takes."""
+    """Print the row of one layer. Returns the cost of the more expensive truth, in passes."""
     torch.manual_seed(0)
     net, x = make(parameters)
     layer = bound(net, x)

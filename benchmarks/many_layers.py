@@ -1,9 +1,9 @@
-"""A thousand small layers in one run: seconds a layer, workers that were started, memory.
+"""Runs a thousand small layers, and measures seconds per layer, started workers, and memory.
 
     python benchmarks/many_layers.py [COUNT]
 
-What must hold: every worker is started once, and its memory does not grow from layer to layer. Ends
-with 1 where it does not.
+Every worker must be started once, and its memory must not grow from layer to layer. Otherwise the
+exit code is 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ implementations: {{torch: layers.py:layer{number}}}
 
 
 def written(folder: Path, count: int) -> list[Path]:
-    """Files of `count` specs together, and the file of their layers."""
+    """Files with `count` specs in total, and the file of their layers."""
     layers = "".join(f"layer{number} = made({number})\n" for number in range(count))
     (folder / "layers.py").write_text(LAYERS + layers, "utf-8")
     files = []
@@ -59,7 +59,7 @@ def written(folder: Path, count: int) -> list[Path]:
 
 
 def workers() -> dict[int, str]:
-    """The engine of every worker that lives, by the number of its process."""
+    """The engine of every live worker, by process id."""
     found = {}
     for thread in Path(f"/proc/{os.getpid()}/task").iterdir():
         for pid in (thread / "children").read_text().split():
@@ -71,7 +71,7 @@ def workers() -> dict[int, str]:
 
 
 def processors() -> dict[str, float]:
-    """Seconds of CPU that were spent, of workers when they have ended."""
+    """Processor seconds, which include workers that have ended."""
     found = {}
     for who, which in (("here", resource.RUSAGE_SELF), ("in workers", resource.RUSAGE_CHILDREN)):
         spent = resource.getrusage(which)
@@ -80,7 +80,7 @@ def processors() -> dict[str, float]:
 
 
 class Watch:
-    """What the workers do while the run goes on."""
+    """Observes the workers during the run."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -105,7 +105,7 @@ class Watch:
             self.memory.setdefault(engine, []).append((self.done, held))
 
     def growth(self, engine: str) -> float:
-        """MB from when a tenth of the layers was done to the end."""
+        """The growth in MB from the time when a tenth of the layers was done to the end."""
         later = [held for done, held in self.memory[engine] if done >= self.count / 10]
         return later[-1] - later[0] if later else 0.0
 

@@ -1,5 +1,5 @@
-"""What the plugin of gradcheck costs a run of pytest that has no specs: the processor time of runs
-with it and without it, in pairs that stand beside one another. Exit code 1 above LIMIT.
+"""Measures the cost of gradcheck's pytest plugin in a run without specs: the processor time of
+adjacent pairs of runs with the plugin and without it. The exit code is 1 above LIMIT.
 
     python benchmarks/plugin.py [--pairs N]
 """
@@ -25,7 +25,7 @@ print(time.process_time())
 
 
 def seconds(folder: Path, options: Sequence[str]) -> float:
-    """Of a whole process, with no plugin but this one."""
+    """The processor seconds of a whole process, with no plugin but this one."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *options],
         cwd=folder,

@@ -1,10 +1,10 @@
-"""What each replaced part of a framework gains: processor time with it, and without it.
+"""Measures what each replacement in a framework gains: processor time with it, and without it.
 
     python benchmarks/replacements.py [--count 60] [--repeats 7] [--only NAME]
 
-A part is named as in GRADCHECK_PLAIN_FRAMEWORKS, which leaves it out. One formula shows what a part
-does for starting up, several and a training path what it does for running. What gains less than
-WORTH in all of them is not worth its place: the exit code is 1.
+Replacements are named as in GRADCHECK_PLAIN_FRAMEWORKS, which switches them off. One formula shows
+the effect on starting up; several formulas and a training path show the effect on running. The exit
+code is 1 if a replacement gains less than WORTH in all of them, and so is not worth its place.
 """
 
 from __future__ import annotations

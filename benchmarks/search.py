@@ -1,22 +1,24 @@
-"""What `gradcheck search` finds and proves, on formulas whose answers are known.
+"""Measures what `gradcheck search` finds and proves, on formulas with known answers.
 
     python benchmarks/search.py [--only NAME,...] [--engine torch] [--budget SECONDS]
 
-`cases/search.jsonl` has a case a line: `breaks`, the kinds that occur in the domain, each with a
-point at which PyTorch was run and compared with derivatives in 120 digits of mpmath; `safe`, the
-kinds that cannot occur, by hand and by 120 to 6,000 points that did not contradict. Of others
-nothing is claimed. About every third case is `apart`: nothing is tuned with it.
+`cases/search.jsonl` has one case on each line. `breaks` are the kinds that occur in the domain,
+each with a point at which PyTorch was run and compared with derivatives in 120 digits of mpmath.
+`safe` are the kinds that cannot occur, by hand and by 120 to 6,000 points that did not contradict
+it. There is no claim about other kinds. About every third case is `apart`: nothing is tuned with
+it.
 
-A case may have `data` (inputs that are not searched), `constants`, and an `engine` of its own, with
-which alone it is searched, and which was run in PyTorch's place.
+A case may have `data` (inputs that are not searched), `constants`, and an `engine`. It is then only
+searched with that engine, which was run instead of PyTorch.
 
-Other engines may be right at those points, and fail at others: of them, `breaks` are the kinds in
-which they fail at the same point, by the certified truth, and what they fail in is not safe.
+Other engines may be right at those points, and fail at others. For them, `breaks` are the kinds in
+which they fail at the same point, by the certified truth, and a kind in which they fail is not
+safe.
 
 A kind is rare in a case if the engine fails in it at less than 1e-4 of 32,768 points, drawn from
 the domain by volume.
 
-Exit code 1 if a kind that occurs is called proven absent.
+The exit code is 1 if a kind that occurs is called proven absent.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def searched(
 
 
 def spec_of(case: Case) -> dict[str, Any]:
-    """The case as a spec; the value of an input is where the search begins."""
+    """The case as a spec. The search begins at the values of the inputs."""
     inputs = {
         name: {
             "value": filled(one["shape"], start(*one["domain"])),
@@ -115,7 +117,8 @@ def spec_of(case: Case) -> dict[str, Any]:
 
 
 def of_engine(case: Case, engine: str, searches: Sequence[Mapping[str, Any]]) -> Case:
-    """The case with the kinds that occur on an engine, by a run at each point; PyTorch was run."""
+    """The case with the kinds that occur on an engine, found by a run at each point. PyTorch's are
+    known."""
     if engine == case.get("engine", "torch"):
         return case
     fails = failures(case, engine)
@@ -129,7 +132,8 @@ def of_engine(case: Case, engine: str, searches: Sequence[Mapping[str, Any]]) ->
 
 
 def failures(case: Case, name: str) -> Callable[[Any], set[str]]:
-    """The kinds in which an engine of this process fails at a point: all numbers of the inputs."""
+    """The kinds in which an engine of this process fails at a point, which gives numbers to all
+    inputs."""
     runner = runner_of(case, name)
     program, domain, wrt = runner.program, runner.domain, runner.wrt
 
@@ -143,7 +147,7 @@ def failures(case: Case, name: str) -> Callable[[Any], set[str]]:
 
 
 def rare(case: Case, name: str) -> set[str]:
-    """The kinds that occur, and nearly nowhere, by an estimate of what is right."""
+    """The kinds that occur, but hardly anywhere, by an estimate of the true derivative."""
     runner = runner_of(case, name, DRAWN)
     if not case["breaks"] or not runner.together or runner.batched is None:
         return set()
@@ -167,7 +171,7 @@ def runner_of(case: Case, name: str, count: int = BATCH) -> Runner:
 
 
 def answered(name: str, run: Steps[Answers]) -> Answers:
-    """What an engine of this process answers."""
+    """The answers of an engine of this process."""
     engine = loaded(name)
     return drive(run, lambda ask: engine.evaluate(ask.question))  # type: ignore[arg-type]
 
@@ -180,7 +184,7 @@ def loaded(name: str) -> Engine:
 
 
 def start(low: float, high: float) -> float:
-    """A point inside, and not at a place where anything special happens."""
+    """A point inside the interval, away from special values."""
     return low + 0.6180339887 * (high - low)
 
 
@@ -194,8 +198,8 @@ def summed_up(
     answers: Mapping[str, Any],
     seldom: Mapping[str, set[str]],
 ) -> int:
-    """Prints what was found and proven, and what was missed; how many proofs are false. `seldom`
-    has the rare kinds of each case."""
+    """Print what was found and proven, and what was missed. Returns the number of false proofs.
+    `seldom` has the rare kinds of each case."""
     counts = dict.fromkeys(("breaks", "found", "safe", "proven", "all six", "all proven"), 0)
     counts |= {"rare": 0, "rare found": 0}
     lines, false, seconds = [], 0, []

@@ -1,13 +1,13 @@
-"""How long `check` takes for second derivatives, beside torch.autograd.gradgradcheck on the same
-operations of PyTorch's own database, at the same samples in float64.
+"""Compares the time of `check` for second derivatives with that of torch.autograd.gradgradcheck, on
+the same operations of PyTorch's own database, at the same samples in float64.
 
     python benchmarks/second_order.py                      40 operations, spread over all
     python benchmarks/second_order.py --ops sinc,linalg.eigh
     python benchmarks/second_order.py --count 10
 
-Prints for each operation the seconds of processor time of gradgradcheck (reverse over reverse, and
-forward over reverse where the operation has it) and of `check(order=2)`, which checks first
-derivatives in both modes and second ones in all four compositions; then the sums, without the
+Prints for each operation the processor seconds of gradgradcheck (reverse over reverse, and forward
+over reverse if the operation has it) and of `check(order=2)`, which checks first derivatives in
+both modes and second derivatives in all four compositions; and then the sums, without the
 operations at which gradgradcheck stops at the first wrong entry. Both run once, in turn, on one
 thread of one process, after a call that is not counted.
 """
@@ -30,7 +30,7 @@ from gradcheck_cli.engines.torch import suite
 
 
 def seconds(call: Callable[[], object]) -> tuple[float, bool]:
-    """Of processor time, and whether the call came to its end."""
+    """Processor seconds, and whether the call finished."""
     started, ended = time.process_time(), True
     try:
         call()
@@ -41,8 +41,8 @@ def seconds(call: Callable[[], object]) -> tuple[float, bool]:
 
 
 def measured(op: str) -> tuple[float, float, bool] | None:
-    """Seconds of gradgradcheck and of `check`, and whether both came to their end; None where there
-    are no second derivatives."""
+    """Seconds of gradgradcheck and of `check`, and whether both finished; None if there are no
+    second derivatives."""
     info = suite.database()[op]
     try:
         sample = suite.samples(op, 1, False)[0]

@@ -1,13 +1,13 @@
-"""How long `check` takes in process, beside the framework's own check on the same small layers:
-torch.autograd.gradcheck in its slow mode, or jax.test_util.check_grads in reverse mode.
+"""Compares the time of `check` in this process with that of the framework's own check on the same
+small layers: torch.autograd.gradcheck in slow mode, or jax.test_util.check_grads in reverse mode.
 
     python benchmarks/small_layers.py [--framework torch|jax] [--repeats N]
 
 Prints for each layer the milliseconds of processor time of the framework's check, of `check` in
-float64 and reverse mode, and of `check` without options (two dtypes, all modes), how many times the
-framework's these are, and how often each of the three runs the layer forward. The three run in turn
-on one thread of one process, as a suite of tests runs them, so a busy machine slows all. Ends with
-1 where a layer takes more times the framework's than `MOST` allows.
+float64 and reverse mode, and of `check` without options (two dtypes, all modes), the ratios of the
+latter two to the first, and how often each of the three runs the layer forward. The three run in
+turn on one thread of one process, as in a test suite, so a busy machine slows all. The exit code is
+1 if a ratio is above `MOST`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def of_jax() -> tuple[Callable[..., Any], Layers]:
 
 
 def milliseconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """The median of each, of several turns after one that is not counted."""
+    """The median of each over several turns, after one that is not counted."""
     taken: list[list[float]] = [[] for _ in calls]
     for turn in range(repeats + 1):
         for call, mine in zip(calls, taken, strict=True):
@@ -130,8 +130,8 @@ def milliseconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[fl
 
 
 def forward_runs(own: Callable[..., Any], layer: Callable[..., Any], inputs: Sequence[Any]) -> str:
-    """How often the framework's check, `check` in the same dtype and mode, and `check` run the
-    layer."""
+    """How often the framework's check, `check` in the same dtype and mode, and plain `check` run
+    the layer."""
     runs = 0
 
     def counted(*given: Any) -> Any:

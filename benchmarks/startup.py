@@ -1,7 +1,7 @@
-"""What is claimed about speed, measured: each command beside what it is compared with.
+"""Measures the claims about speed: each command is compared with others.
 
-All sides of a row are run in turn, several times, in this one run, so that a busy machine slows
-all; the ratio is that of the medians. Exit code 1 if a target is missed.
+All sides of a row run in turn, several times, in one run, so that a busy machine slows all. The
+ratio is that of the medians. The exit code is 1 if a target is missed.
 
     python benchmarks/startup.py [--against CHECKOUT [--only WORD] [--count N] [--repeats N]]
 
@@ -45,7 +45,7 @@ CORE = "numpy, click, rich.console, pydantic, ruamel.yaml, flint"
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """`command`, and what ours may cost at most in times of it (None: shown, not claimed)."""
+    """`command`, and how many times its cost gradcheck may take (None: shown, without a claim)."""
 
     what: str
     command: tuple[str, ...]
@@ -54,7 +54,8 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A command, and what its time is compared with. Exit codes above 1 are faults."""
+    """A command, and the commands with which its time is compared. Exit codes above 1 are
+    errors."""
 
     what: str
     command: tuple[str, ...]
@@ -116,7 +117,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def seconds(command: Sequence[str], folder: Path) -> float:
-    """Wall-clock seconds of one call. Raises CalledProcessError where it did not work."""
+    """Wall-clock seconds of one call. Raises CalledProcessError if it fails."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "GRADCHECK_NO_CACHE": "1"}
     start = time.perf_counter()
     subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
@@ -124,7 +125,7 @@ def seconds(command: Sequence[str], folder: Path) -> float:
 
 
 def measured(row: Row, folder: Path) -> list[float]:
-    """Median seconds of the command and its baselines; the first call of each fills the caches and
+    """Median seconds of the command and its baselines. The first call of each fills the caches and
     is dropped."""
     commands = [row.command, *(baseline.command for baseline in row.baselines)]
     taken: list[list[float]] = [[] for _ in commands]
@@ -149,7 +150,7 @@ def main() -> int:
 
 
 def claims() -> int:
-    """Every row; 1 if a target is missed, else 0."""
+    """Print every row. Returns 1 if a target is missed, and 0 otherwise."""
     missed = 0
     print(f"{os.cpu_count()} cores, which the workers of all engines share")
     print(f"{'command':>9} {'baseline':>9} {'ratio':>6} {'target':>7}")

@@ -1,10 +1,10 @@
-"""What certified gradients cost, beside the same gradients through mpmath, in one run.
+"""Compares the cost of certified gradients with that of the same gradients by mpmath.
 
-Balls: one pass forward and one back at 117 bits, as the certified truth starts with. mpmath:
+Balls: one forward and one backward pass at 117 bits, with which the certified truth starts. mpmath:
 central differences of the same function at three times the precision, which leave 117 bits
-(truncation and rounding both take a third); two evaluations an input. Both sides of a row run in
-turn, so that a busy machine slows both; shown are the fastest of each. Exit code 1 if a target is
-missed.
+(truncation and rounding take a third each), with two evaluations for each input. Both sides of a
+row run in turn, so that a busy machine slows both, and the table has the fastest of each. The exit
+code is 1 if a target is missed.
 
     python benchmarks/truth.py
 """
@@ -31,10 +31,10 @@ REPEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One function twice: of arrays, in rows of the table; and of flat lists of mpf numbers.
+    """One function in two forms: of arrays, in rows of the table, and of flat lists of mpf numbers.
 
-    `operations` counts the scalar operations of one evaluation. Where the target is not `claimed`
-    the row is only shown: what is recorded for each array outweighs the arithmetic.
+    `operations` is the number of scalar operations in one evaluation. If the target is not
+    `claimed`, the row is only shown: recording each array costs more than the arithmetic.
     """
 
     name: str
@@ -122,7 +122,7 @@ def _agree(row: Row) -> bool:
 
 
 def _many() -> tuple[int, float]:
-    """Operations of a large program, and the seconds of its gradient."""
+    """The number of operations of a large program, and the seconds of its gradient."""
     x = np.random.default_rng(1).standard_normal(20_000)
     row = Row("chain", _chain_balls, _chain_mpmath, (x,), 6 * x.size)
     return row.operations, min(_seconds(by_balls, row) for _ in range(2))

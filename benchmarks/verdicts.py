@@ -1,18 +1,19 @@
-"""Every finding of specs/ and of benchmarks/cases on every engine: stored, and compared with those
-of another time or another checkout. What changes the code alone must change none of them.
+"""Stores every finding of specs/ and of benchmarks/cases on every engine, and compares them with
+the findings of another time or checkout. A change of the code alone must not change any of them.
 
     python benchmarks/verdicts.py store FILE [PATH ...] [--checkout FOLDER] [--engine NAME,...]
     python benchmarks/verdicts.py compare BEFORE AFTER
     python benchmarks/verdicts.py plain [PATH ...] [--engine NAME,...]
 
 PATH is a spec file or a folder of the checkout, or `cases`, the cases of benchmarks/cases as specs;
-`specs cases` unless given.
+the default is `specs cases`.
 
-A finding is its spec, code, engine, dtype, mode, point, input and entry, with the operation that is
-blamed and the fix; texts and numbers do not count. `compare` prints what one side has alone, and
-ends with 1 where there is anything. `plain` compares ordinary runs with those of frameworks in
-which gradcheck replaces nothing (GRADCHECK_PLAIN_FRAMEWORKS=1). Engines that time or machine decide
-about (GC703, GC704) may differ on a busy machine: store again before you believe a single one.
+A finding is identified by its spec, code, engine, dtype, mode, point, input and entry, the
+operation that is blamed, and the fix; texts and numbers do not count. `compare` prints what only
+one side has, and its exit code is 1 if there is anything. `plain` compares ordinary runs with runs
+in which gradcheck replaces nothing in frameworks (GRADCHECK_PLAIN_FRAMEWORKS=1). Findings that
+depend on time or on the machine (GC703, GC704) may differ on a busy machine: store again before you
+believe one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Verdicts = dict[str, list[str]]  # by spec: its status, checks and findings, eac
 
 
 def store(checkout: Path, paths: Sequence[str], engines: str) -> Verdicts:
-    """Runs these specs with the code of that checkout."""
+    """Run these specs with the code of that checkout."""
     found: Verdicts = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -86,7 +87,7 @@ def _run(
 
 
 def verdicts(report: Mapping[str, Any]) -> Verdicts:
-    """What a JSON report decides, by spec, in an order of its own."""
+    """The decisions of a JSON report by spec, sorted."""
     found: Verdicts = {}
     for error in report["errors"]:
         line = _line("error", {key: error[key] for key in ("code", "line", "column")})
@@ -117,7 +118,7 @@ def _line(what: str, keys: Mapping[str, Any]) -> str:
 
 
 def differences(before: Verdicts, after: Verdicts) -> Iterator[str]:
-    """What one side has alone, a line each, under the name of the spec."""
+    """What only one side has, one line each, under the name of the spec."""
     for spec in sorted({*before, *after}):
         old, new = Counter(before.get(spec, ())), Counter(after.get(spec, ()))
         lines = [f"  - {line}" for line in (old - new).elements()]
@@ -155,7 +156,7 @@ def main() -> int:
 
 
 def _both_ways(paths: Sequence[str], engines: str) -> list[Verdicts]:
-    """With what gradcheck replaces in frameworks, and without."""
+    """The verdicts with gradcheck's replacements in frameworks, and without them."""
     found = []
     for value in ("", "1"):
         os.environ[SWITCH] = value

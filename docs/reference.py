@@ -1,4 +1,4 @@
-"""Reference pages made from the program: keys of specs and reports, commands, the Python API."""
+"""Writes the reference pages: keys of specs and reports, commands, and the Python API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradcheck_cli.report.schema import report_schema
 from gradcheck_cli.specfile.model import schema as spec_schema
 
 SPECS = Path(__file__).parents[1] / "specs"
-WIDTH = 100  # of the help of commands
+WIDTH = 100  # columns of the help of commands
 DROP_INS = {
     "gradcheck_cli.torch": ("gradcheck", "gradgradcheck"),
     "gradcheck_cli.jax": ("check_grads",),
@@ -70,7 +70,7 @@ def report_page() -> str:
 
 
 def causes_page() -> str:
-    """Every class of causes."""
+    """Every class of cause."""
     lines = ["# Causes", "", "The classes that the line `cause` of a report begins with.", ""]
     lines += ["| cause | what happened |", "|---|---|"]
     lines += [f"| {name} | {_cell(text)} |" for name, text in CAUSES.items()]
@@ -90,7 +90,7 @@ def commands_page() -> str:
 
 
 def python_page() -> str:
-    """Signature and docstring of all that Python may import."""
+    """The signature and docstring of everything that Python may import."""
     lines = ["# Python", "", "## gradcheck_cli", ""]
     for name in sorted(gradcheck_cli.__all__, key=str.lower):
         lines += _entry(name, getattr(gradcheck_cli, name))
@@ -102,7 +102,7 @@ def python_page() -> str:
 
 
 def _sections(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
-    """Objects with keys, outermost first: where each stands, and the object."""
+    """Objects with keys, outermost first: the path and schema of each."""
     if "properties" in schema:
         yield path, schema
         for key, value in schema["properties"].items():
@@ -119,7 +119,7 @@ def _sections(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _values_by_name(schema: Schema) -> list[Schema]:
-    """What stands under names that the user chooses."""
+    """The schemas of values whose names the user chooses."""
     found = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
     return [value for value in found if isinstance(value, Mapping)]
 
@@ -136,7 +136,7 @@ def _table(title: str, schema: Schema) -> list[str]:
 
 
 def _value(schema: Schema) -> str:
-    """What may stand there, in words."""
+    """The allowed values, in words."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
@@ -170,7 +170,8 @@ def _cell(text: str) -> str:
 
 
 def _examples() -> dict[str, Path]:
-    """For each key of a spec the shortest spec that has it, in the first folder that has one."""
+    """For each key of a spec, the shortest spec with the key, from the first folder that has
+    one."""
     found: dict[str, Path] = {}
     reader = YAML(typ="safe")
     for folder in ("examples", "layers", "planted"):
@@ -199,7 +200,7 @@ def _block(text: str) -> list[str]:
 
 def _entry(name: str, item: Callable[..., Any] | type) -> list[str]:
     lines = [f"### {name}", ""]
-    if not inspect.isclass(item):  # reports and errors are read, and not made
+    if not inspect.isclass(item):  # users read reports and errors, but do not construct them
         lines += ["```python", *_signature(name, item), "```", ""]
     for paragraph in (inspect.getdoc(item) or "").split("\n\n"):
         listed = re.search(r"^ |\w   ", paragraph, re.M)  # columns, which only a block keeps
@@ -208,7 +209,8 @@ def _entry(name: str, item: Callable[..., Any] | type) -> list[str]:
 
 
 def _signature(name: str, item: Callable[..., Any] | type) -> list[str]:
-    """A line a parameter: its default, but not its type, which the docstring has in words."""
+    """The signature, with one parameter on each line if it is long. It has defaults, but no types,
+    which the docstring gives in words."""
     parameters = inspect.signature(item).parameters.values()
     plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     shown = str(inspect.Signature(plain)).replace("'", '"')

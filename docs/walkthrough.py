@@ -1,8 +1,8 @@
-"""Plays a page: writes the files it shows, runs the commands it shows, and puts in what they print.
+"""Plays a page: writes the files and runs the commands that it shows, and inserts their output.
 
 A block of code whose first line is a comment with a path is that file. A block `text` that begins
-with `$ COMMAND` is a screen: commands, each with what it prints; `...` stands for lines that are
-left out. A block `sh` has commands of which nothing is shown; those of pip and make are left to the
+with `$ COMMAND` is a screen: commands, each with its output; `...` represents lines that are left
+out. A block `sh` has commands whose output is not shown. Commands of pip and make are left to the
 reader.
 """
 
@@ -19,17 +19,17 @@ BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.S | re.M)
 NAME = re.compile(r"(?:#|//) ([\w./-]+\.\w+)\n")
 FOR_THE_READER = ("pip ", "make ", "eval ")
 OF_THE_CALLER = ("GRADCHECK_", "PYTEST_", "GITHUB_")
-ON_A_SERVER = {"CI", "BUILD_NUMBER"}  # pytest prints its summary at full length where one is set
+ON_A_SERVER = {"CI", "BUILD_NUMBER"}  # if one is set, pytest prints its whole summary
 
 
 class PageError(Exception):
-    """A block that can be neither written nor run, or a command that failed."""
+    """A block can be neither written nor run, or a command failed."""
 
 
 def played(page: str, folder: Path) -> str:
     """The page with the screens of a run in `folder`, from its first block to its last.
 
-    A screen that differs in numbers alone stays as the page has it. Raises PageError.
+    A screen that differs only in numbers is unchanged. Raises PageError.
     """
     parts, end = [], 0
     for block in BLOCK.finditer(page):
@@ -56,7 +56,7 @@ def _played_block(block: re.Match[str], folder: Path) -> str:
 
 
 def _screen(shown: str, folder: Path) -> str:
-    """A command and what it prints now; the page's own text where that has the same words."""
+    """A command and its output now. If the words are the same, the page keeps its own text."""
     if not shown.startswith("$ "):
         return shown
     command, _, before = shown.partition("\n")
@@ -66,21 +66,21 @@ def _screen(shown: str, folder: Path) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether the same words were printed; `...` on a line of its own stands for any lines."""
+    """Whether the same words were printed. `...` on its own line represents any lines."""
     pieces = [words(piece) for piece in re.split(r"^ *\.\.\.$", shown, flags=re.M)]
     pattern = ".*".join(re.escape(" ".join(piece)) for piece in pieces)
     return re.fullmatch(pattern, " ".join(words(printed))) is not None
 
 
 def words(text: str) -> list[str]:
-    """Without numbers, the spaces that a table puts around them, and the minutes that pytest adds
-    on a slow machine: "in 68.98s (0:01:08)"."""
+    """The words of a text, without numbers, the spaces that a table puts around numbers, and the
+    minutes that pytest adds on a slow machine: "in 68.98s (0:01:08)"."""
     text = re.sub(r"(?<=s) \(\d+:\d\d:\d\d\)", "", text)
     return re.sub(r"-?\d[\d.]*(e[+-]\d+)?", "0", text).split()
 
 
 def _run(command: str, folder: Path) -> str:
-    """What a command prints, without the line of gradcheck that sums up and has the seconds."""
+    """The output of a command, without gradcheck's summary line, which has the seconds."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -93,16 +93,16 @@ def _run(command: str, folder: Path) -> str:
             **kept,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
-            "GRADCHECK_NO_CACHE": "1",  # what is shown was run
+            "GRADCHECK_NO_CACHE": "1",  # all output comes from real runs
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         check=False,
-        timeout=240,  # far more than the slowest takes: importing four frameworks
+        timeout=240,  # far more than the slowest command, which imports four frameworks
     )
-    if done.returncode not in (0, 1):  # 1: there are findings, or tests that fail
+    if done.returncode not in (0, 1):  # 1: findings, or failed tests
         raise PageError(f"{command}: exit code {done.returncode}\n{done.stdout}")
     lines = [line for line in done.stdout.splitlines() if not re.match(r"\d+ specs?: ", line)]
     return "\n".join(lines).strip("\n") + "\n"
