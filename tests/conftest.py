@@ -1,4 +1,4 @@
-"""The whole decision about one formula at one point, in this process; what all tests share."""
+"""Shared by all tests: the whole decision about one formula at one point, in this process."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Judged:
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed and nothing is worse than a note."""
+        """Whether no check failed and every finding is a note."""
         worse = any(finding.severity != "note" for finding in self.findings)
         return not worse and all(check.status == "passed" for check in self.checks)
 
     def of(self, code: str, **where: str) -> list[Finding]:
-        """The findings with this code, and this engine, mode or input where given."""
+        """The findings with this code and, if given, this engine, mode or input."""
         return [
             finding
             for finding in self.findings
@@ -76,8 +76,8 @@ class Judged:
 
 @cache
 def loaded(name: str) -> Engine:
-    """An engine with its framework imported, one a process. A framework is no garbage: none is
-    looked for in it."""
+    """An engine with its framework imported, once in each process. The framework is frozen for the
+    garbage collector."""
     engine = registered_engines()[name].engine
     assert engine is not None
     engine.load()
@@ -86,7 +86,7 @@ def loaded(name: str) -> Engine:
 
 
 def array(value: Any) -> np.ndarray:
-    """As a spec reads it: a plain number is floating, an array keeps its kind."""
+    """The value as a spec reads it: a plain number is floating, an array keeps its kind."""
     return np.asarray(float(value) if isinstance(value, int | float) else value)
 
 
@@ -116,7 +116,7 @@ def truth_of(
     suspects: Mapping[tuple[str, str], Any] | None = None,
     seed: int = 0,
 ) -> Truth:
-    """The truth of a formula, its whole Jacobian or Hessian unless projections are given."""
+    """The truth of a formula: its whole Jacobian or Hessian, unless projections are given."""
     arrays = {name: array(value) for name, value in inputs.items()}
     fmt = FORMATS[dtype]
     floats = [name for name, a in arrays.items() if a.dtype.kind == "f"]
@@ -180,8 +180,8 @@ def decide(
 ) -> Judged:
     """The examination of a run, but in this process, and without fixes.
 
-    `change` may tamper with every answer of an engine, as an engine with a bug would. With `named`
-    the engines and modes count as asked for by name.
+    `change` may alter every answer of an engine, as an engine with a bug would. With `named`, the
+    engines and modes count as requested by name.
     """
     known = registered_engines()
     plan = make_plan(spec, RunOptions(dtypes=Layered(override=(dtype,)), seed=seed), known)
@@ -229,7 +229,7 @@ def judged() -> Callable[..., Judged]:
 
 @pytest.fixture
 def forked() -> Iterator[None]:
-    """Runs of the test have forked workers (`forked_workers`)."""
+    """Give runs of the test forked workers (`forked_workers`)."""
     from tests.forked_workers import forked_workers
 
     with forked_workers():
@@ -238,9 +238,9 @@ def forked() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
-    """What pytest makes of the tests is kept, also where an image forbids Python to keep bytecode:
-    that takes longer than reading it all. Frameworks and tests are no garbage: none is looked for
-    meanwhile."""
+    """Keep what pytest compiles from the tests, even if an image forbids Python to keep bytecode:
+    compiling takes longer than reading everything. The garbage collector is off meanwhile, because
+    frameworks and tests are not garbage."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
     try:
@@ -253,8 +253,9 @@ def pytest_collection() -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Hypothesis's plugin derives new settings from the old ones at every call of a parametrized
-    test: after a thousand calls their chain is too deep to be read. Each call starts afresh."""
+    """Start each call with fresh settings. Hypothesis's plugin derives new settings from the old
+    ones in each call of a parametrized test, and after a thousand calls their chain is too deep to
+    be read."""
     test = getattr(item, "obj", None)
     before = getattr(test, "_hypothesis_internal_use_settings", None)
     result = yield

@@ -1,6 +1,6 @@
-"""Many cases in one test, all of which are tried: a failure tells each case that failed.
+"""Many cases in one test, all of which are tried. A failure names each case that failed.
 
-A test of its own for each of ten thousand calls costs more than the calls do.
+Ten thousand separate tests would cost more than their calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Case = TypeVar("Case")
 
 
 def every(cases: Iterable[Case], check: Callable[[Case], None]) -> None:
-    """check(case) for every case; an ExceptionGroup holds whatever was raised, with its case."""
+    """Call check(case) for every case. Raises an ExceptionGroup of everything that was raised, with
+    its case."""
     failures: list[Exception] = []
     for case in cases:
         try:
@@ -31,7 +32,7 @@ def every(cases: Iterable[Case], check: Callable[[Case], None]) -> None:
 
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of a parametrized test: `make test` has the first ones, `make test-all` has all."""
+    """The cases of a parametrized test: the first ones for `make test`, all for `make test-all`."""
     rest = pytest.mark.exhaustive
     return [
         case if number < count else pytest.param(*_arguments(case), marks=rest)
@@ -46,8 +47,8 @@ def _arguments(case: Any) -> tuple[Any, ...]:
 def by_family(
     rows: Iterable[Case], name_of: Callable[[Case], str] = str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes of a test of one row of the op table, its first argument, a test of each family: one
-    item a family, in which every row is tried. `name_of` has the row that a case belongs to."""
+    """Turn a test of one row of the op table, its first argument, into one test for each family,
+    which tries every row. `name_of` returns the row that a case belongs to."""
     families: dict[str, list[Case]] = {}
     for row in sorted(rows, key=name_of):  # a set has another order in each process
         name = name_of(row)

@@ -1,10 +1,10 @@
 """Workers of runs in tests, forked from processes that have imported what a worker needs.
 
-Nearly all that a short run costs is imports, in each of its workers. Here a process for each engine
-imports them once for all tests, and every worker is a fork of it: nothing but imports happened
-before, and it is a child of the tests, as `launch.spawn` would have made it. That still starts
-workers on devices, and those for which a test has changed the environment; and all of them where
-there is no Linux.
+Nearly all the cost of a short run is imports in each of its workers. Here, one process for each
+engine imports them once for all tests, and every worker is a fork of it. Only imports happened
+before the fork, and the worker is a child of the tests, as `launch.spawn` would make it.
+`launch.spawn` still starts workers on devices, workers whose environment a test has changed, and
+all workers outside Linux.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _spawn = launch.spawn
 
 @contextmanager
 def forked_workers() -> Iterator[None]:
-    """Runs of this process have forked workers meanwhile."""
+    """Give runs of this process forked workers inside the block."""
     with (
         mock.patch.object(process, "spawn", _forked_or_spawned),
         mock.patch.object(launch, "spawn", _forked_or_spawned),
@@ -62,7 +62,7 @@ def forked_workers() -> Iterator[None]:
 def _forked_or_spawned(
     target: str, where: Sequence[str] = (), folder: str | None = None
 ) -> subprocess.Popen[bytes]:
-    """As `launch.spawn`. Engines of tests need what the reference engine does."""
+    """Like `launch.spawn`. Engines of tests need the same imports as the reference engine."""
     shipped = target.startswith("gradcheck_cli.")
     usual = not shipped or (not where and _variables() == _VARIABLES)
     folder = folder or os.curdir
@@ -75,7 +75,7 @@ def _forked_or_spawned(
 
 
 def _variables() -> dict[str, str]:
-    """What a framework might read of the environment."""
+    """The environment variables that a framework might read."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -85,7 +85,7 @@ def _variables() -> dict[str, str]:
 
 
 class _Forked(subprocess.Popen[bytes]):
-    """A child that no `Popen` has started."""
+    """A child that was not started by a `Popen`."""
 
     def __init__(self, pid: int, pipes: Sequence[int]) -> None:
         self.args, self.pid, self.returncode = "forked", pid, None
@@ -97,7 +97,7 @@ class _Forked(subprocess.Popen[bytes]):
 
 
 class _Origin:
-    """The process from which the workers of an engine are forked. It ends as its line closes."""
+    """The process from which the workers of an engine are forked. It ends when its pipe closes."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -122,13 +122,14 @@ class _Origin:
 
 
 def _adopting(on: bool) -> None:
-    """Whether this process becomes the parent of those whose own has ended."""
+    """Set whether this process becomes the parent of processes whose parent has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on))
 
 
 @cache
 def _origin(target: str) -> _Origin | None:
-    """None where its imports have started threads: nothing can be forked then."""
+    """The process for an engine, or None if its imports have started threads, after which it cannot
+    be forked."""
     ours, theirs = socket.socketpair()
     started = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, target, str(theirs.fileno())],
@@ -174,7 +175,7 @@ def main() -> None:
 
 
 def _import_all(target: str) -> None:
-    """Imports the framework, which the engine sets up as in a worker, and what examines."""
+    """Import the framework, set up by the engine as in a worker, and the code that examines."""
     from gradcheck_cli.engines.base import make
 
     gc.disable()
@@ -196,7 +197,7 @@ def _work(
     path: Sequence[str],
     environment: dict[str, str],
 ) -> None:
-    """Becomes a worker, as the program `gradcheck_cli.run.workers.worker`."""
+    """Become a worker, like the program `gradcheck_cli.run.workers.worker`."""
     until = time.monotonic() + 10.0  # it may have ended meanwhile
     while os.getppid() != int(arguments[1]):
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""One row of the op table as a program of its own: what engines and judge are asked about it."""
+"""One row of the op table as a program, about which engines and the judge are asked."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def answer(
     rounding: str | None = None,
     projection: Projection | None = None,
 ) -> Evaluation:
-    """What an engine says of a row at these arrays, rounded to `rounding` (default: `dtype`): the
-    whole Jacobian, or the part of it that is asked for."""
+    """The evaluation of a row by an engine at these arrays, rounded to `rounding` (default:
+    `dtype`): the whole Jacobian, or the requested part of it."""
     fmt = FORMATS[rounding or dtype]
     rounded = [fmt.round(a) if a.dtype.kind == "f" else a for a in arrays]
     values = {f"x{k}": np.asarray(a) for k, a in enumerate(rounded)}
@@ -75,8 +75,8 @@ def answer(
 def combined(
     name: str, arrays: Sequence[Array], keywords: Mapping[str, Any], seed: int
 ) -> Projection:
-    """A random combination of the rows of the Jacobian, or of its columns: an entry that is wrong
-    is seen in either. All of them where there are none."""
+    """A random combination of the rows of the Jacobian, or of its columns. A wrong entry shows in
+    either. All rows and columns if there are none."""
     rng = np.random.default_rng(seed)
     shape = TABLE[name].value(*arrays, **keywords).shape
     if 0 in shape:
@@ -86,7 +86,7 @@ def combined(
 
 
 def point_arrays(row: Op, point: Point) -> list[Array]:
-    """The arguments of a point's example: floating where the row takes numbers."""
+    """The arguments of a point's example, floating if the row takes numbers."""
     return [
         np.asarray(value) if i in row.kinds else np.asarray(value, np.float64)
         for i, value in enumerate(point.at)

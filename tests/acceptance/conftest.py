@@ -1,5 +1,5 @@
-"""The specs that come with gradcheck, each run once as a user runs it; the modules here read what
-came out."""
+"""Runs the specs that come with gradcheck once, as a user runs them. The modules here read the
+results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAYERS = "specs/layers/code"
 
 @dataclass(frozen=True)
 class Run:
-    """What a command left: exit code, screen and JSON report."""
+    """The results of a command: exit code, screen and JSON report."""
 
     code: int
     screen: str
@@ -43,7 +43,7 @@ class Run:
         return [f for f in found if all(f[key] == value for key, value in where.items())]
 
     def readings(self, spec: str) -> dict[str, str]:
-        """By "engine dtype mode", what the screen shows for it, in one line."""
+        """The part of the screen for each "engine dtype mode", in one line."""
         shown: dict[str, str] = {}
         inside, where = False, ""
         for line in self.screen.splitlines():
@@ -59,7 +59,7 @@ class Run:
 
 
 def run_of(folder: Path, *arguments: str, **variables: str) -> Run:
-    """`gradcheck ARGUMENTS` at the top of the checkout, with a report in `folder`."""
+    """Run `gradcheck ARGUMENTS` at the top of the checkout, with a report in `folder`."""
     report = folder / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", *arguments, "--report", f"json={report}"],
@@ -76,13 +76,13 @@ def run_of(folder: Path, *arguments: str, **variables: str) -> Run:
 
 @pytest.fixture(scope="session")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the run of the examples puts the table."""
+    """The file to which the run of the examples writes its table."""
     return tmp_path_factory.mktemp("matrix") / "matrix.md"
 
 
 @pytest.fixture(scope="session")
 def examples(tmp_path_factory: pytest.TempPathFactory, matrix: Path) -> Run:
-    """The command behind the table of all examples on all engines."""
+    """The run that makes the table of all examples on all engines."""
     reports = ("-v", "--report", f"matrix={matrix}")
     return run_of(tmp_path_factory.mktemp("examples"), *generate.MATRIX_COMMAND, *reports)
 
@@ -94,7 +94,8 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def self_test() -> tuple[Screen, dict[str, Any]]:
-    """What `gradcheck self-test` shows of the planted bugs, and the report that it has read."""
+    """The screen of `gradcheck self-test` about the planted bugs, and the report that it has
+    read."""
     reports: list[Report] = []
 
     def kept(*given: Any) -> Report:

@@ -9,7 +9,8 @@ from tests.checks.making import torch_engine
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Threads of small operations wait for each other where tests run side by side."""
+    """Use one thread: threads of small operations wait for each other when tests run in
+    parallel."""
     torch_engine()
     import torch
 

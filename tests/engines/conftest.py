@@ -41,7 +41,7 @@ def _loaded(name: str) -> Engine:
 
 @pytest.fixture
 def engine_called() -> Callable[[str], Engine]:
-    """An engine by name, with its framework imported (once a process)."""
+    """An engine by name, with its framework imported once in each process."""
     return _loaded
 
 
@@ -61,7 +61,7 @@ def _program(text: str, values: Mapping[str, np.ndarray]) -> Program:
 
 @pytest.fixture
 def program() -> Callable[[str, Mapping[str, np.ndarray]], Program]:
-    """A formula and its inputs' values as a Program."""
+    """A formula and the values of its inputs as a Program."""
     return _program
 
 

@@ -1,4 +1,4 @@
-"""Workers that all tests of fuzzers share, of one framework: the others are slow to start."""
+"""Workers of one framework that all tests of fuzzers share: other frameworks are slow to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines that misbehave, found as any stranger's engine is: through entry points on the path."""
+"""Engines that misbehave. They are found like any plug-in: through entry points on the path."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ def alive() -> Callable[[int], bool]:
 
 @pytest.fixture
 def ends(alive: Callable[[int], bool]) -> Callable[[int], bool]:
-    """Whether a process ends within five seconds: one that was killed is there for a moment."""
+    """Whether a process ends within five seconds: a killed process exists for a moment."""
 
     def check(pid: int) -> bool:
         deadline = time.monotonic() + 5
