@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.constants import (
-    SELU_LEFT,
-    SELU_SCALE,
-    TWO_SQRT_2_OVER_PI,
-    decimal,
-)
+from reference_engine.arithmetic.constants import SELU_LEFT, SELU_SCALE, TWO_SQRT_2_OVER_PI, decimal
 from reference_engine.floats import in_float32
 from reference_engine.op import Op, Point, composite, in_both, row
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh

@@ -14,14 +14,7 @@ from reference_engine.op import Composite, Op, Point, Rounding, composite, inter
 from reference_engine.ops.arithmetic import abs_, divide, square
 from reference_engine.ops.exponential import log, log1p, sigmoid, softplus, tanh
 from reference_engine.ops.reductions import mean, sum_
-from reference_engine.ops.selection import (
-    clip,
-    equal,
-    less_equal,
-    logical_and,
-    relu,
-    where,
-)
+from reference_engine.ops.selection import clip, equal, less_equal, logical_and, relu, where
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 

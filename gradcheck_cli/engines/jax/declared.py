@@ -19,13 +19,7 @@ from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of, scanned
-from gradcheck_cli.engines.layer.declared import (
-    Declared,
-    Given,
-    Pull,
-    joined_results,
-    separate,
-)
+from gradcheck_cli.engines.layer.declared import Declared, Given, Pull, joined_results, separate
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 

@@ -23,13 +23,7 @@ from gradcheck_cli.domain.dtypes import (
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.jax.modes import (
-    NO_LOOP,
-    LayerJax,
-    advising,
-    no_gradient,
-    no_jvp,
-)
+from gradcheck_cli.engines.jax.modes import NO_LOOP, LayerJax, advising, no_gradient, no_jvp
 from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called

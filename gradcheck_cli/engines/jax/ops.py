@@ -11,14 +11,7 @@ import numpy as np
 
 from gradcheck_cli.engines.jax import matrices, networks
 from gradcheck_cli.engines.kit import compositions
-from gradcheck_cli.engines.kit.lowerings import (
-    Composed,
-    Loss,
-    Missing,
-    Renamed,
-    Table,
-    same_names,
-)
+from gradcheck_cli.engines.kit.lowerings import Composed, Loss, Missing, Renamed, Table, same_names
 from gradcheck_cli.engines.kit.signatures import (
     contracted,
     counted,

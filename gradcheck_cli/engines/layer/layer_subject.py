@@ -23,16 +23,8 @@ from gradcheck_cli.engines.derivatives import (
     reverse_over_reverse,
 )
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
-from gradcheck_cli.engines.layer.custom import (
-    ForwardPass,
-    Passes,
-)
-from gradcheck_cli.engines.layer.framework_layer import (
-    VJP,
-    FrameworkLayer,
-    WrittenNames,
-    differing,
-)
+from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
+from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer, WrittenNames, differing
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,

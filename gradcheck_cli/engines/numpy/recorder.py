@@ -31,12 +31,7 @@ from gradcheck_cli.engines.numpy.kernels import (
 )
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.trace.complex_kernels import constant, on_parts
-from gradcheck_cli.engines.trace.exact_kernels import (
-    Kernel,
-    elementwise,
-    moved,
-    on_balls,
-)
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, elementwise, moved, on_balls
 
 _METHODS = (
     *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "clip"),

@@ -29,13 +29,7 @@ from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers, joined
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.execution import (
-    Execution,
-    High,
-    Observer,
-    Step,
-    format_named,
-)
+from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import (
     CHOSEN,

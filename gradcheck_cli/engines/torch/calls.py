@@ -12,13 +12,7 @@ import torch
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
 from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
-from gradcheck_cli.engines.trace.exact_kernels import (
-    OfRun,
-    holds_elsewhere,
-    moved,
-    on_balls,
-    row,
-)
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, holds_elsewhere, moved, on_balls, row
 
 _AS_BITS = torch.ops.aten.view.dtype
 

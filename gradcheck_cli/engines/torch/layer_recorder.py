@@ -23,11 +23,7 @@ from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, r
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import Call, tensors
 from gradcheck_cli.engines.torch.compositions import unfused
-from gradcheck_cli.engines.torch.custom_functions import (
-    around_calls,
-    is_separate,
-    replaced_forward,
-)
+from gradcheck_cli.engines.torch.custom_functions import around_calls, is_separate, replaced_forward
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise

@@ -21,13 +21,7 @@ from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
 from gradcheck_cli.engines.trace.exact_kernels import is_finite
 from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
-from gradcheck_cli.engines.trace.shadow import (
-    Shadow,
-    differences,
-    fits,
-    is_zero,
-    to_shown,
-)
+from gradcheck_cli.engines.trace.shadow import Shadow, differences, fits, is_zero, to_shown
 from gradcheck_cli.formula.shapes import broadcasts
 
 
