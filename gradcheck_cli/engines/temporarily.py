@@ -1,7 +1,8 @@
-"""Replaces attributes for a while, to watch a framework or a class of the user."""
+"""Replaces attributes and environment variables for a while, to watch or to set up a framework."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,3 +20,17 @@ def temporarily(owner: Any, **attributes: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(owner, name, value)
+
+
+@contextmanager
+def unless_told(variable: str, value: str) -> Iterator[None]:
+    """Sets an environment variable that a framework reads when it first looks for its devices,
+    unless it is set."""
+    if variable in os.environ:
+        yield
+        return
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        del os.environ[variable]

@@ -10,12 +10,12 @@ from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.jax.device_setup import placed
 from gradcheck_cli.engines.jax.framework import CompiledJax, Jax
 from gradcheck_cli.engines.jax.ops import TABLE
 from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.jax.startup import keep_compiled, share_contexts
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
-from gradcheck_cli.engines.kit.device_setup import jax_placed
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import custom_gradients
 
@@ -36,7 +36,7 @@ class JaxEngine(LoweredEngine):
         kernels="gradcheck_cli.engines.jax.kernels",
     )
     table = TABLE
-    placed = staticmethod(jax_placed)
+    placed = staticmethod(placed)
     lacking = (
         "Unsupported dtype",
         "unsupported dtype",

@@ -13,7 +13,6 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
-from gradcheck_cli.engines.kit.device_setup import tensorflow_placed
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import custom_gradients
@@ -23,6 +22,7 @@ from gradcheck_cli.engines.tensorflow.compiler import (
     UNSIMPLIFIED,
     CompiledTensorFlow,
 )
+from gradcheck_cli.engines.tensorflow.device_setup import placed
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.ops import TABLE
 from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only_tensorflow
@@ -46,7 +46,7 @@ class TensorFlowEngine(LoweredEngine):
         devices=("cpu", "cuda"),
     )
     table = TABLE
-    placed = staticmethod(tensorflow_placed)
+    placed = staticmethod(placed)
     lacking = (
         "is not in the list of allowed values",
         "not in list of allowed values",

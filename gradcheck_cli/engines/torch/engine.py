@@ -13,12 +13,12 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import COMPILER, Capabilities
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
-from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import custom_gradients
 from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
+from gradcheck_cli.engines.torch.device_setup import placed
 from gradcheck_cli.engines.torch.framework import Torch
 from gradcheck_cli.engines.torch.ops import TABLE
 
@@ -41,7 +41,7 @@ class TorchEngine(LoweredEngine):
         devices=("cpu", "cuda"),
     )
     table = TABLE
-    placed = staticmethod(torch_placed)
+    placed = staticmethod(placed)
     lacking = (
         "not implemented for",
         "Low precision dtypes not supported",

@@ -12,10 +12,10 @@ from typing import Any
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.kit.device_setup import Products, products_of, put_products
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
+from gradcheck_cli.engines.torch.device_setup import Products, products_of, put_products
 from gradcheck_cli.engines.torch.memory import Watch
 
 Made = Callable[[str, Array], Any]

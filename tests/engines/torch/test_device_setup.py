@@ -20,9 +20,9 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.walker import prepare
 from gradcheck_cli.engines.layer.subject import SubjectRequest
+from gradcheck_cli.engines.torch.device_setup import placed
 from gradcheck_cli.engines.torch.engine import TorchEngine
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.conftest import program_of
@@ -191,7 +191,7 @@ def test_products_are_full_unless_asked_otherwise_and_settings_are_put_back() ->
         ("full", ["highest", False, False, False]),
         ("tf32", ["high", True, True, True]),
     ):
-        with torch_placed(torch, Placement("cpu:0", precision)):
+        with placed(torch, Placement("cpu:0", precision)):
             assert settings() == there
         assert settings() == before
 
@@ -208,10 +208,10 @@ import torch
 torch.backends.disable_global_flags()
 from gradcheck_cli import check
 from gradcheck_cli.domain.placement import Placement
-from gradcheck_cli.engines.kit.device_setup import torch_placed
+from gradcheck_cli.engines.torch.device_setup import placed
 assert check(torch.sin, torch.tensor([0.5])).passed
 for precision in ("full", "tf32"):
-    with torch_placed(torch, Placement("cpu:0", precision)):
+    with placed(torch, Placement("cpu:0", precision)):
         assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
 assert torch.backends.cudnn.allow_tf32
 """

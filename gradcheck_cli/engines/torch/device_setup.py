@@ -1,15 +1,13 @@
-"""Makes frameworks compute on a device, by their own functions. Each function receives its
-framework.
+"""Makes PyTorch compute on a device, by its own functions.
 
 Several frameworks, each in its own process, share a device, so none may take more memory than it
-needs. A context applies to its whole process, as these settings do. Each context raises EngineFault
-if the framework has no such device, and restores everything at its end.
+needs. The context applies to the whole process, as these settings do. It raises EngineFault if the
+framework has no such device, and restores everything at its end.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
@@ -22,7 +20,7 @@ Products: TypeAlias = tuple[Any, ...]
 
 
 @contextmanager
-def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
+def placed(torch: Any, placement: Placement) -> Iterator[None]:
     """Products of float32 matrices, and convolutions, in the requested precision. The device is
     passed to PyTorch with each array."""
     if placement.kind == "cuda":
@@ -105,68 +103,3 @@ def _precision(torch: Any) -> str | None:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:
         return None
-
-
-@contextmanager
-def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
-    """Arrays that this thread makes are placed on the device. Products and convolutions have the
-    requested precision."""
-    kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
-    with _unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # else it takes all there is
-        found = tf.config.list_logical_devices(kind)
-    if placement.index >= len(found):
-        built = "with" if tf.test.is_built_with_cuda() else "without"
-        raise EngineFault(
-            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs: pip "
-            "install 'tensorflow[and-cuda]' installs the libraries for them"
-        )
-    experimental = tf.config.experimental
-    before = experimental.tensor_float_32_execution_enabled()
-    experimental.enable_tensor_float_32_execution(placement.matmul == "tf32")
-    try:
-        with tf.device(found[placement.index].name):
-            yield
-    finally:
-        experimental.enable_tensor_float_32_execution(before)
-
-
-@contextmanager
-def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
-    """New arrays are placed on the device. Products have the requested precision."""
-    try:
-        with _unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
-            found = jax.devices(placement.kind)
-    except RuntimeError:
-        found = []
-    if placement.index >= len(found):
-        raise EngineFault(
-            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: pip "
-            "install 'jax[cuda12]' installs the libraries for them"
-        )
-    precision = "highest" if placement.matmul == "full" else "tensorfloat32"
-    wanted = {
-        "jax_default_device": found[placement.index],
-        "jax_default_matmul_precision": precision,
-    }
-    before = {name: getattr(jax.config, name) for name in wanted}
-    for name, value in wanted.items():
-        jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
-
-
-@contextmanager
-def _unless_told(variable: str, value: str) -> Iterator[None]:
-    """Sets an environment variable that a framework reads when it first looks for its devices,
-    unless it is set."""
-    if variable in os.environ:
-        yield
-        return
-    os.environ[variable] = value
-    try:
-        yield
-    finally:
-        del os.environ[variable]

@@ -1,0 +1,39 @@
+"""Makes JAX compute on a device, by its own functions, as `torch.device_setup` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.domain.placement import Placement
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.temporarily import unless_told
+
+
+@contextmanager
+def placed(jax: Any, placement: Placement) -> Iterator[None]:
+    """New arrays are placed on the device. Products have the requested precision."""
+    try:
+        with unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
+            found = jax.devices(placement.kind)
+    except RuntimeError:
+        found = []
+    if placement.index >= len(found):
+        raise EngineFault(
+            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: pip "
+            "install 'jax[cuda12]' installs the libraries for them"
+        )
+    precision = "highest" if placement.matmul == "full" else "tensorfloat32"
+    wanted = {
+        "jax_default_device": found[placement.index],
+        "jax_default_matmul_precision": precision,
+    }
+    before = {name: getattr(jax.config, name) for name in wanted}
+    for name, value in wanted.items():
+        jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
