@@ -47,7 +47,7 @@ def errors(answer: LayerAnswer) -> list[Finding]:
 
 
 def only_error(layer: Any, *, dtype: str = "float64", **inputs: Any) -> Finding:
-    found = errors(examined(layer, inputs, dtype=dtype, modes=REVERSE))
+    found = errors(examined(layer, inputs, dtype=dtype, modes=REVERSE, blaming=False))
     assert len(found) == 1, [f.message for f in found]
     return found[0]
 

@@ -15,8 +15,8 @@ from tests.every import first
 Layer = Callable[[Any], Any]
 
 
-def codes(layer: Layer, x: Any, dtype: str = "float64") -> set[str]:
-    answer = examined(layer, {"x": x}, dtype=dtype, modes=("reverse",))
+def codes(layer: Layer, x: Any, *, blaming: bool = False) -> set[str]:
+    answer = examined(layer, {"x": x}, modes=("reverse",), blaming=blaming)
     assert answer.failure is None
     return {finding.code for finding in answer.findings}
 
@@ -263,7 +263,7 @@ def test_a_root_is_as_noisy_as_what_it_is_computed_of(
     def layer(at: Any) -> Any:
         return Off.apply(function, part, at)
 
-    assert codes(layer, [x]) - {"GC502"} == ({"GC101"} if part else set())
+    assert codes(layer, [x], blaming=True) - {"GC502"} == ({"GC101"} if part else set())
 
 
 def test_a_value_that_is_lost_as_a_whole_is_no_evidence() -> None:
