@@ -42,7 +42,8 @@ def flat(nested: Any) -> Iterator[Any]:
 
 
 def numbers(nested: Any) -> list[Any]:
-    """mpmath numbers. Text such as "1e-475", "-inf" and "nan" is accepted."""
+    """The numbers of nested lists as mpmath numbers. Text such as "1e-475", "-inf" and "nan" is
+    accepted."""
     return [mpf(one) if one is not None else mpf("nan") for one in flat(nested)]
 
 

@@ -240,7 +240,7 @@ def _measured(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -
 
 
 def _findings(result: SpecResult, engine: str, mode: str) -> list[Finding]:
-    """The findings of one engine in one mode, and those of the point."""
+    """The findings of one engine in one mode, and the findings of the whole point."""
     return [f for f in result.findings if f.engine in (engine, None) and f.mode in (mode, None)]
 
 

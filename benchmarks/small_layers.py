@@ -23,9 +23,9 @@ from typing import Any
 from gradcheck_cli import check
 
 MOST = {"torch": (8.0, 14.0), "jax": (15.0, 40.0)}
-"""Times the framework's, in the same mode and by default, for any of the layers. On a machine with
-five times as much to do as it has cores, where a check loses more to it than the framework's does,
-the most that was measured is 6.5 and 11.3 for PyTorch, 12.3 and 30.2 for JAX."""
+"""The largest ratios to the framework's time, in the same mode and by default, for any layer. On a
+machine with five times as much work as cores, which slows `check` more than the framework's check,
+the largest measured ratios are 6.5 and 11.3 for PyTorch, 12.3 and 30.2 for JAX."""
 
 ALIKE = {"dtypes": ["float64"], "modes": ["reverse"]}
 

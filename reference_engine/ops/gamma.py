@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function, its derivatives, and that of the beta function."""
+"""The logarithms of the gamma and beta functions, and the derivatives of the former."""
 
 from __future__ import annotations
 

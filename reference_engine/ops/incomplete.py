@@ -1,7 +1,7 @@
 """The regularised incomplete gamma and beta functions, and Hurwitz' zeta function.
 
-Their derivatives by the parameters are internal rows, of any order, whose values are taken from
-their enclosures.
+Their derivatives with respect to the parameters are internal rows of any order, whose values come
+from their enclosures.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
 @contextmanager
 def _watched(calls: list[_Call]) -> Iterator[None]:
     """Record every call inside the block, except calls by libraries and calls inside another call,
-    whose derivative is given by the outer one's rule."""
+    whose derivative comes from the rule of the outer one."""
     places = Places(__name__)
     before = {kind: kind.__call__ for kind in _KINDS}
     depth = 0

@@ -2,7 +2,8 @@
 
 A derivative is a program of JAX's primitives, known before it runs. Every equation shows for which
 node it was made: its name stack holds the scope of the node, inside `transpose` in the backward
-pass. Calls are expanded. For loops and branches, the record has what the numbers choose.
+pass. Calls are expanded. Of loops and branches, the turns and branches that the numbers choose are
+recorded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""JAX's configuration, which is that of the process: a layer's module may change it for itself
-(`jax.config.update("jax_debug_nans", True)`), and other specs meet the same process."""
+"""JAX's configuration, which the whole process shares. A layer's module may change it for itself
+(`jax.config.update("jax_debug_nans", True)`), but other specs run in the same process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 
 @contextmanager
 def settings_restored() -> Iterator[None]:
-    """What is changed meanwhile is put back."""
+    """Restore JAX's configuration at the end of the block."""
     before = dict(jax.config.values)
     try:
         yield

@@ -36,8 +36,8 @@ class Kind:
         return result
 
     def making(self) -> AbstractContextManager[None]:
-        """Make arrays that the user's code creates inside the block notice what is written to
-        them."""
+        """Inside the block, put floating arrays that the user's code creates into the class, so
+        that writes to them are noticed."""
         return making(self._cast_result)
 
     def _cast_result(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:

@@ -276,5 +276,6 @@ _OF_PAIRS: dict[str, Kernel] = {
 
 
 def of_pairs(name: str) -> Kernel | None:
-    """The kernel of a function that takes or gives complex numbers, which are pairs to it."""
+    """The kernel of a function with complex numbers, represented as pairs. None if there is no
+    kernel."""
     return _OF_PAIRS.get(name, complexes.PAIRS.get(RENAMED.get(name, name)))

@@ -167,11 +167,11 @@ class Convention:
             error.add_note(words)
 
     def settled(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
-        """Decide whether backward takes the upstream gradients of all outputs separately. This is
-        possible if forward returns as many arrays as backward has parameters, and their names say
-        nothing else. It is so if backward reads what forward stored in the object, or if backward
-        is linear only then, which means that it returns zeros for zeros. Raises BadCall if backward
-        fits no result of forward."""
+        """The convention for several outputs. If forward returns as many arrays as backward has
+        parameters, and no name tells more, the parameters may be the upstream gradients of all
+        outputs. They are if backward reads attributes that forward stored in the object, or if
+        backward returns zeros for zeros, as a linear function does, only in this way. Raises
+        BadCall if backward fits no result of forward."""
         named = self.by_name or self.rest[:1] in [(name,) for name in CACHES]
         more = self.rest or self.optional or self.open_ended
         if named or pair.owner is None or not more:
@@ -274,7 +274,8 @@ def convention(
 
 
 def _style(rest: Sequence[str], order: Sequence[str], by_name: bool, open_ended: bool) -> Style:
-    """What the parameters `rest` of backward are, of a forward that takes the inputs `order`."""
+    """The style of a backward with the further parameters `rest`, if forward takes the inputs
+    `order`."""
     if not rest and not open_ended:
         return "upstream"
     if by_name:

@@ -1,8 +1,8 @@
-"""Computer algebra: the program as a formula, its derivative as a formula, both evaluated exactly.
+"""Computer algebra: a program and its derivative as formulas, both evaluated exactly.
 
-A formula has no dtype. Here one says which numbers go in and come out: inputs and constants are
-those of the dtype, as for any engine, and results are rounded to it once, at the end. In between
-nothing is rounded, so no finding of this engine is about rounding.
+A formula has no dtype. The dtype of this engine only concerns the numbers that go in and come out:
+inputs and constants have the dtype, as for any engine, and results are rounded to it once, at the
+end. Nothing is rounded in between, so no finding of this engine is about rounding.
 """
 
 from __future__ import annotations

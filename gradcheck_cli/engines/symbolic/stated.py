@@ -17,11 +17,11 @@ Walk = Callable[[Program, Values], list[Array]]
 
 
 def stated(rule: CustomGradient, args: Sequence[Array], walk: Walk) -> Array:
-    """The value of a custom gradient, one expression for each entry, whose derivatives are those of
-    the rule.
+    """The value of a custom gradient, one expression for each entry, with the derivatives of the
+    rule.
 
-    Raises WrongShape if the rule returns another shape than that of the argument, and Unsupported
-    for an argument that is not floating and depends on the inputs.
+    Raises WrongShape if the rule returns a gradient of another shape than the argument's, and
+    Unsupported for an argument that is not floating and depends on the inputs.
     """
     names = list(rule.forward.inputs)
     kinds = [rule.forward.nodes[index].kind for index in rule.forward.inputs.values()]

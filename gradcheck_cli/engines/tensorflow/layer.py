@@ -62,8 +62,9 @@ _TOO_FEW = "custom_gradient function expected to return"
 
 
 class TensorFlowSubject(LayerSubject):
-    """A user's layer in one dtype. What the layer holds stays the user's own: during a call its
-    variables are overwritten or replaced. With `compiled`, XLA compiles the derivatives."""
+    """A user's layer in one dtype. Its variables stay the user's own: during a call they are
+    overwritten or replaced, and restored afterwards. With `compiled`, XLA compiles the
+    derivatives."""
 
     complex_gradients = (
         "a complex gradient of TensorFlow is dL/dRe + i dL/dIm; both parts are compared with the "

@@ -73,7 +73,7 @@ def _keras_variable(name: str, variable: Any, owner: Any) -> Found:
 
 class _Labels:
     """Chooses names. A name that the user gave stays. A name that Keras counted over the whole
-    process ("dense_7") is replaced by that of the attribute, or counted within its owner."""
+    process ("dense_7") is replaced by the attribute's name, or counted within its owner."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}

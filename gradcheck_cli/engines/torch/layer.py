@@ -91,8 +91,8 @@ def _parts(container: Any) -> Iterator[tuple[str, Any]]:
 
 
 class TorchSubject(LayerSubject):
-    """A user's layer in one dtype on one device. A module is copied. What a function captured is
-    changed in place during a call, and restored afterwards. `compiles` says that gradcheck calls
+    """A user's layer in one dtype on one device. A module is copied. Captured objects are changed
+    in place during a call, and restored afterwards. `compiles` says that gradcheck calls
     `torch.compile` on the layer if its author did not."""
 
     fw: LayerTorch

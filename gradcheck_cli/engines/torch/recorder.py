@@ -50,7 +50,8 @@ class TorchRecorder(Observer):
         return self._places.get(_identity(array))
 
     def leave(self, node: int, value: Any) -> Any:
-        """Assign autograd's nodes from this value down to those of earlier nodes to `node`."""
+        """Assign to `node` the autograd nodes from this value down to the nodes that are assigned
+        already."""
         waiting = [getattr(value, "grad_fn", None)]
         while waiting:
             function = waiting.pop()

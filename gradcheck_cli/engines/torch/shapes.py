@@ -54,7 +54,8 @@ def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int) -> An
 
 
 def one_hot(torch: Any, indices: Any, num_classes: int, axis: int, dtype: Any) -> Any:
-    """torch.nn.functional.one_hot refuses indices outside the classes, and gives integers."""
+    """One-hot vectors. torch.nn.functional.one_hot raises for indices outside the classes, and
+    returns integers."""
     place = axis % (indices.ndim + 1)
     classes = torch.arange(num_classes).reshape(-1, *(1,) * (indices.ndim - place))
     return (indices.unsqueeze(place) == classes).to(dtype)

@@ -11,8 +11,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, holds_elsewhere, moved, row
 
 BOUNDED_BELOW = 2.0**-39
-"""Of p (1 - p): from here on PyTorch's cross entropy of probabilities is what it is named after.
-Its logarithms are at least -100, and its derivative divides by at least 1e-12 (2^-39.9)."""
+"""The smallest p (1 - p) at which PyTorch's binary cross-entropy certainly equals its formula: its
+logarithms are at least -100, and its derivative divides by at least 1e-12 (2^-39.9)."""
 
 
 def _averaged(x: Any, reduction: int) -> Any:
