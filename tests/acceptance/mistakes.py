@@ -1,4 +1,4 @@
-"""One mistake for each layer that a person makes who writes its gradient by hand."""
+"""One mistake for each layer, as a person who writes its gradient by hand makes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Mistake:
 
     rule            the functions, in which the gradient is right
     right, wrong    the stretch of `rule` that the mistake changes, before and after
-    line, calls     the stretch of the layer that the functions replace, and what stands there then
+    line, calls     the stretch of the layer that the functions replace, and its replacement
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""Problems about layers, asked and answered in this process."""
+"""Problems about layers, solved in this process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def layer_problem(
     power: float = POWER,
     engine: str = "torch",
 ) -> LayerProblem:
-    """`layer` is the object itself, or a target beside the planted specs."""
+    """The problem of a layer, which is the object itself, or a target next to the planted specs."""
     target, live = (layer, None) if isinstance(layer, str) else (str(layer), layer)
     implementation = Implementation(
         engine, target, str(PLANTED), SPAN, tuple(args), surrogates=surrogates, live=live
@@ -80,15 +80,15 @@ def _input(name: str, value: Array, domain: tuple[float, float]) -> Input:
 def examined(
     layer: Any, inputs: Mapping[str, npt.ArrayLike], *, blaming: bool = True, **settings: Any
 ) -> LayerAnswer:
-    """What `examine` answers to `layer_problem`; without causes, which take most of its time where
-    a layer is wrong, where a test is not `blaming`."""
+    """The answer of `examine` to `layer_problem`. Without `blaming`, causes are not searched for,
+    which take most of the time if a layer is wrong."""
     return examine(torch_engine(), layer_problem(layer, inputs, **settings), blaming=blaming)
 
 
 def causes_of(
     engine: Engine, name: str, layer: Any, x: Any, dtype: str, mode: Mode = "reverse"
 ) -> set[Cause]:
-    """Those of all errors that an engine of this name finds, each of which has one."""
+    """The causes of all errors that an engine of this name finds. Every error must have one."""
     problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=(mode,), engine=name)
     answer = examine(engine, problem)
     assert answer.failure is None
@@ -99,14 +99,14 @@ def causes_of(
 
 
 def stretch(cause: Cause) -> str:
-    """What stands where the cause points."""
+    """The text that the cause points at."""
     assert cause.source is not None
     line = cause.source.line(cause.span.line)
     return line[cause.span.column - 1 : cause.span.end_column - 1]
 
 
 def subject_of(engine: Engine, layer: Any, **inputs: npt.ArrayLike) -> Subject:
-    """The layer of this engine, in float64."""
+    """A layer of this engine, in float64."""
     engine.load()
     problem = layer_problem(layer, inputs, engine=engine.capabilities.name)
     return Subjects(engine, problem).bound("float64")
@@ -119,7 +119,7 @@ def assert_computes(
     rtol: float = 1e-12,
     atol: float = 1e-14,
 ) -> None:
-    """The program has the value of the layer where these leaves are moved."""
+    """Assert that the program has the layer's value when these leaves are moved."""
     own = {leaf.name: leaf.value for leaf in subject.leaves}
     given = {word_of(name): value for name, value in {**own, **moved}.items()}
     value = PlainFunction(lifted.program, "float64")({**given, **lifted.constants})
@@ -127,7 +127,7 @@ def assert_computes(
 
 
 def behaviour(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> dict[str, str]:
-    """What the checks of behaviour find: code -> message."""
+    """The findings of the checks of behaviour: code -> message."""
     answer = examined(layer, inputs, behaviour=True, **settings)
     assert answer.failure is None
     found = {finding.code: finding.message for finding in answer.findings}
@@ -136,7 +136,7 @@ def behaviour(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) 
 
 
 def bound_layer(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> BoundLayer:
-    """A layer of NumPy, an object with `forward` and `backward`, as it is examined."""
+    """A NumPy layer, an object with `forward` and `backward`, as it is examined."""
     problem = layer_problem(layer, inputs, **settings)
     mine = replace(problem.implementation, engine="numpy", target="layer")
     problem = replace(problem, implementation=mine)

@@ -1,4 +1,4 @@
-"""Functions with a wrong gradient that several tests use."""
+"""Functions with a wrong gradient, used by several tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 
 
 class FlushedTail(torch.autograd.Function):
-    """A sigmoid whose gradient is cut off where the value is below 1e-15: no difference sees it."""
+    """A sigmoid whose gradient is cut off where the value is below 1e-15, which no finite
+    difference shows."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Calls the command line as a user does, and compares whole screens with stored ones.
+"""Calls the command line like a user, and compares whole screens with stored ones.
 
 A stored screen (tests/cli/snapshots/NAME.txt) begins with the exit code. `make snapshots` writes
-them anew; look at the difference before you commit it.
+all screens again; look at the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a call left behind."""
+    """The results of a call."""
 
     code: int
     out: str
@@ -41,8 +41,8 @@ class Screen:
 
 
 def _lasting(text: str) -> str:
-    """Without seconds, and without differences and their error bars, whose last digits belong to
-    the processor and its mathematical library."""
+    """The text without seconds, and without differences and their error bars, whose last digits
+    depend on the processor and its mathematical library."""
     text = re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
     text = re.sub(r"\S+ ± \S+ *", "VALUE ± BAR   ", text)
     text = re.sub(r"^  entry .*$", lambda line: re.sub(" {3,}", "   ", line[0]), text, flags=re.M)
@@ -50,7 +50,7 @@ def _lasting(text: str) -> str:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The tests' own environment, without settings of whoever runs them."""
+    """The tests' own environment, without settings of the person who runs them."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -68,7 +68,7 @@ def call(
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
 ) -> Screen:
-    """Runs `gradcheck ARGUMENTS` in `cwd`, off a terminal."""
+    """Run `gradcheck ARGUMENTS` in `cwd`, without a terminal."""
     done = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", *arguments],
         cwd=cwd,
@@ -86,8 +86,9 @@ def call(
 def call_here(
     *arguments: str, cwd: Path, stdin: str | None = None, env: Mapping[str, str] | None = None
 ) -> Screen:
-    """As `call`, in the tests' own process: a third of the time. Click's own words for a wrong
-    call, closed streams and signals need a process (`gradcheck_cli.cli.app.main`)."""
+    """Like `call`, but in the tests' own process, which takes a third of the time. Click's own
+    messages about a wrong call, closed streams and signals need a process
+    (`gradcheck_cli.cli.app.main`)."""
     removed = dict.fromkeys(os.environ.keys() - environment().keys())
     runner = CliRunner(env={**removed, "GRADCHECK_NO_CACHE": "1", **(env or {})})
     with chdir(cwd), forked_workers(), runner.isolation(stdin) as (out, err, _):
@@ -98,7 +99,7 @@ def call_here(
 
 
 def assert_snapshot(screen: Screen, name: str) -> None:
-    """The whole screen, exit code first, is what is stored under `name`."""
+    """Assert that the whole screen, exit code first, equals the one stored under `name`."""
     path = SNAPSHOTS / f"{name}.txt"
     if UPDATE:
         path.write_text(str(screen), "utf-8")

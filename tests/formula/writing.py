@@ -27,7 +27,7 @@ def program(text: str, **constants: Any) -> Program:
 
 
 def output(text: str, **constants: Any) -> Node:
-    """The output's node."""
+    """The node of the output."""
     built = program(text, **constants)
     return built.result
 
@@ -38,7 +38,7 @@ def ops(text: str, **constants: Any) -> list[str]:
 
 
 def mistakes(text: str, **constants: Any) -> list[str]:
-    """Everything that is wrong, each as "code line:column-end message"."""
+    """All mistakes, each as "code line:column-end message"."""
     parsed = parse(dedent(text), inputs=SHAPES, constants=constants)
     assert parsed.program is None
     told: list[str] = []
@@ -50,5 +50,5 @@ def mistakes(text: str, **constants: Any) -> list[str]:
 
 
 def helps(text: str, **constants: Any) -> list[str]:
-    """What is said to write instead, mistake by mistake."""
+    """The suggestions of what to write instead, one for each mistake."""
     return [error.help for error in parse(dedent(text), inputs=SHAPES, constants=constants).errors]

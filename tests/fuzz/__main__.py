@@ -5,7 +5,7 @@
     python -m tests.fuzz formulas --inputs 500      one kind
     python -m tests.fuzz formulas --seed 7 --only 123    one input again
 
-The seed is drawn anew where none is given, and printed.
+Without --seed, a new seed is drawn and printed.
 """
 
 from __future__ import annotations

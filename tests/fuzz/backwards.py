@@ -1,8 +1,8 @@
 """Wrong backwards: each formula has a custom gradient with one mistake, which must be found.
 
-A quarter of the inputs has no mistake, and nothing may be said of those. A mistake that cannot be
-seen at the point (the factor is 1 there, the upstream is 0) is counted, and not held against
-anybody: the oracle tells.
+A quarter of the inputs has no mistake, and must not have findings. A mistake that does not show at
+the point (the factor is 1 there, or the upstream gradient is 0) is counted, but not a failure: the
+oracle decides.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _FINDING = ("GC1", "GC2", "GC3")
 
 @dataclass(frozen=True)
 class Rule:
-    """A function of `a` (and `b`), and its partial derivatives as sums of terms, all as text of
-    the formula language and of mpmath alike."""
+    """A function of `a` (and `b`), and its partial derivatives as sums of terms, in text that is
+    valid in the formula language and for mpmath."""
 
     forward: str
     slopes: Mapping[str, tuple[str, ...]]
@@ -65,7 +65,7 @@ POINTS = (0.5, -0.75, 1.25, -1.5, 2.0, 0.3, 3.0, -2.5, 1.0, 0.0625, 5.0, 9.0)
 
 @dataclass(frozen=True)
 class Planted:
-    """A formula with a custom gradient. `slopes` are those that its backward has, one text an
+    """A formula with a custom gradient. `slopes` are the slopes in its backward, one text for each
     argument."""
 
     rule: Rule
@@ -91,7 +91,7 @@ class Planted:
         )
 
     def visible(self, dtype: str) -> set[str]:
-        """The arguments whose gradient is plainly wrong somewhere."""
+        """The arguments whose gradient is plainly wrong at some entry."""
         fmt = FORMATS[dtype]
         inputs = {n: fmt.round(np.array(v)).tolist() for n, v in self.inputs.items()}
         wrong = set()
@@ -107,7 +107,7 @@ class Planted:
         return wrong
 
     def _upstream(self) -> str:
-        """The derivative of what is done with the result, by a difference."""
+        """The derivative with respect to the function's result, by a difference."""
         outer = self.outer.replace("sum(", "(").format
         inner = self.rule.forward
         return f"({outer(f'({inner} + h)')} - {outer(f'({inner} - h)')}) / (2 * h)"

@@ -1,8 +1,8 @@
-"""Right layers: random compositions of smooth functions and a few kinks, in every framework, at
-both orders, at ordinary, saturated, tied and tiny numbers. Nothing may be called wrong of them.
+"""Right layers: random compositions of smooth functions and a few kinks, in every framework, in
+both orders, at ordinary, saturated, tied and tiny numbers. None of them may be called wrong.
 
-Half of the layers are opaque: their forward is a call of NumPy, of which no operation is seen, and
-their backward that of the framework. Of these, differences decide.
+Half of the layers are opaque: their forward calls NumPy, so none of its operations is seen, and
+their backward is the framework's. Finite differences decide about these.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def evaluated(text: str, framework: str) -> Callable[[Any, Any], Any]:
 
 
 def _by_numpy(text: str) -> Callable[[Any, Any], Any]:
-    """Its value as an array of the inputs' dtype."""
+    """The value of the text as an array of the inputs' dtype."""
     value = evaluated(text, "numpy")
 
     def found(x: Any, y: Any) -> Any:
@@ -163,9 +163,9 @@ BEYOND = (1e-3, 1e-7)
 
 
 def touches(text: str, x: list[float], y: list[float]) -> bool:
-    """Whether a kink of `abs` or `maximum` is touched and not crossed at a point, as by abs(y * y)
-    at 0: around it the whole is one smooth piece, and what the framework makes of the kink, 0 in
-    place of the second derivative 2, is wrong."""
+    """Whether the function touches a kink of `abs` or `maximum` at a point without crossing it,
+    like abs(y * y) at 0. Around the point the whole is smooth, and the framework's derivative at
+    the kink, 0 instead of the second derivative 2, is wrong."""
     sides: list[Any] = []
 
     def absolute(u: Any) -> Any:
@@ -269,7 +269,7 @@ def _of_tensorflow(text: str, opaque: bool) -> Any:
 
 
 def _of_numpy(text: str, opaque: bool) -> Any:
-    """A pair whose backward is that of PyTorch."""
+    """A pair whose backward is PyTorch's."""
     import torch
 
     value, by_numpy = evaluated(text, "torch"), _by_numpy(text)

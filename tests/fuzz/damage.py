@@ -1,5 +1,5 @@
-"""What is done to the text of a spec: lines, words and characters are moved, doubled, cut, or
-replaced by what YAML and the formula language find hardest."""
+"""Damages the text of a spec: lines, words and characters are moved, doubled, cut, or replaced by
+text that is hardest for YAML and the formula language."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _replaced_characters(rng: np.random.Generator, text: str) -> str:
 
 
 def _nasty_expression(rng: np.random.Generator, text: str) -> str:
-    """In the formula: as a further line, or in place of a name."""
+    """A nasty expression in the formula: on a new line, or in place of a name."""
     expression = str(rng.choice(EXPRESSIONS))
     head, mark, body = text.partition("model: |\n")
     if not mark:

@@ -1,4 +1,4 @@
-"""What all fuzzers share: how inputs are drawn, what a finding is, and the figures at the end."""
+"""Shared by all fuzzers: how inputs are drawn, what a finding is, and the final figures."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ BATCH = 20
 class Finding:
     """Something that must not happen.
 
-    index       the number of the input: with the seed and the fuzzer's name it is drawn again
+    index       the number of the input, which the seed and the fuzzer's name draw again
     says        what happened, in a sentence or in lines
     text        the input as a file, as small as it could be made
-    ending      of the file's name
+    ending      the end of the file's name
     """
 
     index: int
@@ -44,21 +44,22 @@ class Finding:
 
 
 class Fuzzer(AbstractContextManager["Fuzzer"], Protocol):
-    """One kind of inputs. It is entered once and checks any number of batches.
+    """One kind of input. It is entered once, and checks any number of batches.
 
-    `name` is what the command line calls it, `counted` what it did, for the figures.
+    `name` is its name on the command line. `counted` has what it did, for the figures.
     """
 
     name: str
     counted: Counter[str]
 
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
-        """Draws the inputs with these numbers, checks them, and yields what is wrong."""
+        """Draw the inputs with these numbers, check them, and yield the findings."""
 
 
 @dataclass
 class Figures:
-    """What one fuzzer did. `seconds` have passed; `processor` are those of all its processes."""
+    """The work of one fuzzer. `seconds` is wall-clock time, and `processor` the time of all its
+    processes."""
 
     name: str
     inputs: int = 0
@@ -77,7 +78,7 @@ class Figures:
         return "\n".join([line, *told])
 
     def add(self, other: Figures) -> None:
-        """Of another process that worked at the same time."""
+        """Add the figures of another process that worked at the same time."""
         self.inputs += other.inputs
         self.seconds = max(self.seconds, other.seconds)
         self.processor += other.processor
@@ -86,7 +87,7 @@ class Figures:
 
 
 def drawn(seed: int, name: str, index: int) -> np.random.Generator:
-    """The generator of one input: the same for the same three, whatever else is drawn."""
+    """The generator of one input, which depends only on these three."""
     return np.random.default_rng([seed, zlib.crc32(name.encode()), index])
 
 
@@ -102,7 +103,7 @@ class Processes(AbstractContextManager["Processes"]):
         self._pool.shutdown()
 
     def fuzz(self, make: Callable[[], Fuzzer], seed: int, indices: Sequence[int]) -> Figures:
-        """Checks the inputs, a batch by whoever is free; prints as `fuzz` does."""
+        """Check the inputs, each batch in the next free process. Prints as `fuzz` does."""
         self._taken.value = 0
         given = make, seed, indices, min(BATCH, math.ceil(len(indices) / self._jobs))
         parts = [self._pool.submit(_fuzz_part, *given) for _ in range(self._jobs)]
@@ -139,8 +140,8 @@ def _next_batches(indices: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 def fuzz(
     fuzzer: Fuzzer, seed: int, parts: Iterable[Sequence[int]], out: TextIO = sys.stdout
 ) -> Figures:
-    """Checks the inputs of each part; each finding is printed when it comes, with the command that
-    repeats it, and its input is written to a file."""
+    """Check the inputs of each part. Each finding is printed at once, with the command that repeats
+    it, and its input is written to a file."""
     figures = Figures(fuzzer.name)
     start, used = time.monotonic(), _processor_seconds()
     with fuzzer:
@@ -156,7 +157,7 @@ def fuzz(
 
 
 def _processor_seconds() -> float:
-    """Of this process and of all that it waited for."""
+    """The processor seconds of this process and of all children that it waited for."""
     return sum(os.times()[:4])
 
 
@@ -177,8 +178,8 @@ def shrunk(
     fails: Callable[[Input], bool],
     attempts: int = 30,
 ) -> Input:
-    """A smaller input that still fails: the first that does is taken, until none does or the
-    attempts are used up."""
+    """A smaller input that still fails. The first smaller one that fails is taken, until none does
+    or the attempts are used up."""
     while attempts > 0:
         for candidate in smaller(input):
             attempts -= 1

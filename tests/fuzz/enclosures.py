@@ -94,7 +94,8 @@ class Attack:
         self.points = 0
 
     def run(self, spec: Spec, dtype: str, points: int) -> Iterator[str]:
-        """Looks at the formula over its domain; yields what is outside of its enclosure."""
+        """Compare the formula with its enclosures over its domain, and yield the results
+        outside."""
         domain = domain_of(spec.inputs, dtype)
         assert domain is not None
         runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
@@ -188,8 +189,9 @@ def spec_of(model: str, domain: Interval, size: int = 0) -> Spec:
 
 
 def attacks(formulas: Sequence[str], dtype: str) -> Iterator[tuple[str, Spec]]:
-    """Each formula over the whole dtype, and over numbers that lie close together, are small, have
-    one sign, or are where functions are approximated worst; those of arrays in every size."""
+    """Each formula over the whole dtype, and over numbers that are close together, small, of one
+    sign, or in the range where approximations of functions are worst. Formulas of arrays are tried
+    in every size."""
     largest, least = FORMATS[dtype].largest * 0.999, FORMATS[dtype].smallest_normal
     near = [(-4.0, 4.0), (0.9, 1.1), (-1e-3, 2e-3), (1000.0, 1001.0), (0.0, 40.0), (-20.0, -8.0)]
     near += [(-8 * least, 8 * least), (0.0, largest**0.5)]

@@ -1,12 +1,12 @@
-"""Right formulas on every engine: nobody is accused who is right, nothing wrong passes, and the
-truth that is certified is true.
+"""Right formulas on every engine: no right gradient is accused, no wrong one passes, and every
+certified truth is true.
 
-A formula is checked by the reference engine and one framework. What the run reports is compared
+A formula is checked by the reference engine and one framework. The report of the run is compared
 with the oracle, entry by entry:
 
-- a finding that says that a gradient is wrong must be about a number that is wrong;
-- the truth of a finding, and every certified number, lies within its bar of the oracle's;
-- a gradient that has no right digit left is reported.
+- a finding that a gradient is wrong must be about a number that is wrong;
+- the truth of a finding, and every certified number, must lie within its bar of the oracle's;
+- a gradient without any right digit must be reported.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Formulas:
         self._runner.__exit__()
 
     def input(self, seed: int, index: int) -> tuple[Formula, str]:
-        """The formula, and the framework that it is tried on."""
+        """The formula, and the framework that runs it."""
         rng = drawn(seed, self.name, index)
         formula = draw(rng, _value)
         return formula, self._frameworks[int(rng.integers(len(self._frameworks)))]
@@ -95,8 +95,8 @@ class Formulas:
                 yield Finding(index, "\n  ".join(faults), small.spec(("reference", framework)))
 
     def _wrong_kernel(self, formula: Formula, framework: str, faults: Sequence[str]) -> bool:
-        """Whether an engine is rightly accused: one of the rows alone, at the numbers that go into
-        it, loses more than a quarter of its digits there."""
+        """Whether an accusation of an engine is right: one of the rows alone, at the numbers that
+        reach it, loses more than a quarter of its digits."""
         if not all(_UPHOLDABLE in fault for fault in faults):
             return False
         accused = {fault.split(": ")[1].split()[0] for fault in faults}
@@ -108,13 +108,13 @@ class Formulas:
         return not accused
 
     def _fails(self, framework: str, before: Sequence[str], formula: Formula) -> bool:
-        """Whether a fault of the same kind is left."""
+        """Whether a fault of the same kind remains."""
         (faults,) = self._faults([(formula, framework)])
         kinds = {fault.partition(":")[0] for fault in before}
         return any(fault.partition(":")[0] in kinds for fault in faults)
 
     def _faults(self, inputs: Sequence[tuple[Formula, str]]) -> list[list[str]]:
-        """What is wrong, in sentences that begin with a kind, for each input."""
+        """The faults of each input, as sentences that begin with a kind."""
         faults: list[list[str]] = [[] for _ in inputs]
         oracles = [_Oracle(formula) for formula, _ in inputs]
 
@@ -128,7 +128,7 @@ class Formulas:
         return faults
 
     def _untrue(self, spec: Spec, known: _Oracle) -> Iterator[str]:
-        """Certified numbers that are outside their bars."""
+        """Certified numbers outside their bars."""
         plan = make_plan(spec, self._runner.options, self._registered)
         for look in plan.looks:
             try:
@@ -191,7 +191,7 @@ class Formulas:
                 yield f"{finding.code}{_UPHOLDABLE}: {where}{list(entry.index)}: {told}"
 
     def _passed(self, result: SpecResult, known: _Oracle) -> Iterator[str]:
-        """Gradients without a right digit, of which nothing is said."""
+        """Gradients without a right digit that have no finding."""
         spoken = {(f.engine, f.dtype) for f in result.findings}
         spoken |= {(None, f.dtype) for f in result.findings if f.engine is None}
         for reading in result.readings:
@@ -230,7 +230,7 @@ class Formulas:
 
 
 class _Oracle:
-    """The oracle's numbers of one formula, computed when they are needed and kept."""
+    """The oracle's numbers for one formula, computed when needed and kept."""
 
     def __init__(self, formula: Formula) -> None:
         self.formula = formula
@@ -238,13 +238,13 @@ class _Oracle:
         self._known: dict[tuple[str, str, tuple[int, int]], Any] = {}
 
     def places(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        """Some entries of a table: the same each time."""
+        """Some entries of a table, the same each time."""
         every = list(np.ndindex(*shape))
         step = max(1, len(every) // _ENTRIES)
         return every[::step][:_ENTRIES]
 
     def place(self, finding: Reported, entry: Entry) -> tuple[int, int] | None:
-        """Where in the table of its block an entry stands."""
+        """The position of an entry in the table of its block."""
         if finding.input is None:
             return None
         name = finding.input
@@ -259,7 +259,7 @@ class _Oracle:
         return _flat(row, rows), _flat(column, columns)
 
     def entry(self, dtype: str, name: str, place: tuple[int, int]) -> Any:
-        """The exact derivative, as an mpmath number; None where the oracle has no answer."""
+        """The exact derivative as an mpmath number, or None if the oracle has no answer."""
         key = dtype, name, place
         if key not in self._known:
             rounded = rounded_to(self.formula, dtype)
@@ -271,8 +271,8 @@ class _Oracle:
         return self._known[key]
 
     def condition(self, dtype: str, name: str, place: tuple[int, int]) -> Any:
-        """How far half an ulp of every input moves a first derivative; None where the oracle has
-        no answer."""
+        """How far half an ulp of every input moves a first derivative, or None if the oracle has no
+        answer."""
         rounded = rounded_to(self.formula, dtype)
         moved = mpmath.mpf(0)
         for other, array in rounded.inputs.items():
@@ -287,7 +287,7 @@ class _Oracle:
 
 
 def _value(formula: Formula) -> Any:
-    """The output. Raises ArithmeticError where mpmath has none, or none in time."""
+    """The output. Raises ArithmeticError if mpmath has none, or none in time."""
     try:
         with within(_ORACLE_S):
             return oracle.value(formula, formula.inputs, smooth=False)
@@ -296,7 +296,7 @@ def _value(formula: Formula) -> Any:
 
 
 def rounded_to(formula: Formula, dtype: str) -> Formula:
-    """The formula that is judged in a dtype: inputs and numbers are rounded to it."""
+    """The formula as it is judged in a dtype, with inputs and numbers rounded to it."""
     fmt = FORMATS[dtype]
     inputs: Mapping[str, Any] = {n: np.asarray(fmt.round(a)) for n, a in formula.inputs.items()}
     steps = tuple(
@@ -317,8 +317,8 @@ def rounded_to(formula: Formula, dtype: str) -> Formula:
 
 
 def rows_alone(formula: Formula, dtype: str) -> Iterator[Formula]:
-    """Each row of the formula as a formula of its own, at the exact numbers that go into it,
-    rounded to the dtype."""
+    """Each row of the formula as a separate formula, at the exact numbers that reach it, rounded to
+    the dtype."""
     fmt = FORMATS[dtype]
     values: dict[str, Any] = dict(formula.inputs)
     for k, step in enumerate(formula.steps):
@@ -338,7 +338,7 @@ def rows_alone(formula: Formula, dtype: str) -> Iterator[Formula]:
 
 
 def _is_off(finding: Reported, known: _Oracle) -> bool:
-    """Whether a number that a finding is about has lost more than a quarter of its digits."""
+    """Whether a number of a finding has lost more than a quarter of its digits."""
     fmt = FORMATS[str(finding.dtype)]
     for entry in finding.entries:
         place = known.place(finding, entry)
@@ -358,7 +358,7 @@ def _flat(index: Sequence[int], shape: tuple[int, ...]) -> int:
 
 
 def _beyond(exact: Any, value: float, error: float) -> str:
-    """How far a number is outside its bar, in words; empty where it is inside."""
+    """How far a number is outside its bar, in words; empty if it is inside."""
     if not np.isfinite(value) or not np.isfinite(error):
         return ""
     off = abs(mpmath.mpf(value) - exact)

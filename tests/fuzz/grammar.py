@@ -1,8 +1,8 @@
 """Random right formulas: straight-line programs over rows of the op table, and points for them.
 
-A formula is built step by step together with its value, so that most arguments lie where their
-rows are defined. Points are ordinary, extreme, tied, saturated, or next to a point that is hard
-for one of the rows (`samples.EXACT`).
+A formula is built step by step together with its value, so that most arguments lie in the domains
+of their rows. Points are ordinary, extreme, tied, saturated, or next to a point that is hard for
+one of the rows (`samples.EXACT`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Formula:
         return "\n".join(lines) + "\n"
 
     def smaller(self) -> Iterator[Formula]:
-        """Formulas with less in them: a step less, then a lower order, then one dtype."""
+        """Smaller formulas: without a step, then of lower order, then in one dtype."""
         for k in reversed(range(len(self.steps))):
             yield from self._without(k)
         if self.order == 2:
@@ -97,7 +97,7 @@ class Formula:
             yield from (replace(self, dtypes=(dtype,)) for dtype in self.dtypes)
 
     def _without(self, k: int) -> Iterator[Formula]:
-        """The k-th step is replaced by one of its arguments of the same shape."""
+        """Replace the k-th step by one of its arguments of the same shape."""
         gone = self.steps[k]
         shapes = {name: array.shape for name, array in self.inputs.items()}
         shapes |= {step.name: step.shape for step in self.steps}
@@ -129,7 +129,7 @@ def _used(steps: list[Step]) -> tuple[Step, ...]:
 
 
 def _is_public(name: str) -> bool:
-    """Whether the formula language has the row: some rows are only part of others' derivatives."""
+    """Whether the formula language has the row. Some rows only serve the derivatives of others."""
     parameters = [f"x{k}" for k in range(_arity(name))]
     keywords = [f"{k}={v!r}" for k, v in EXACT[name].calls[0].items()]
     text = f"{name}({', '.join([*parameters, *keywords])})"
@@ -191,7 +191,7 @@ _LARGEST = 1e300
 
 
 def draw(rng: np.random.Generator, evaluate: Callable[[Formula], Any]) -> Formula:
-    """A random formula at a random point. `evaluate` gives the value of a formula or raises."""
+    """A random formula at a random point. `evaluate` returns the value of a formula or raises."""
     order = int(rng.choice([1, 1, 2]))
     dtypes = _dtypes(rng)
     names = list(ELEMENTWISE)
@@ -234,7 +234,8 @@ def _longer(
     favoured: list[str],
     evaluate: Callable[[Formula], Any],
 ) -> Formula:
-    """The formula with one more step, at a row that has a finite value there; or as it was."""
+    """The formula with one more step, of a row with a finite value there; unchanged if none is
+    found."""
     for _ in range(_ATTEMPTS):
         step = _step(rng, formula, name, favoured)
         if step is None:

@@ -1,7 +1,7 @@
-"""What a layer may do to its worker and to its neighbours: a table of behaviours.
+"""Behaviours by which a layer may harm its worker and its neighbours, as a table.
 
-Each is code that runs inside a layer that is otherwise right: at one of its calls or at every one,
-or in place of what it returns.
+Each is code inside a layer that is otherwise right. It runs at one call or at every call, or
+replaces the result.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ _MODULES = (
 
 
 def source(behaviour: Behaviour, framework: str, call: int) -> str:
-    """A file with `layer`, which behaves so at its call of that number, the first being 1."""
+    """A file with a `layer` that behaves in this way at its call of that number, counted from 1."""
     imports, sine = IMPORTS[framework]
     due = "True" if behaviour.always else f"calls == {call}"
     code = behaviour.code.format(sine=sine) or "pass"

@@ -70,7 +70,7 @@ _BOXES = 1000  # of a proof, which stands alone here: no point was run before
 
 
 class Attack:
-    """Searches of random layers in this process, and the points that contradict."""
+    """Searches random layers in this process, and collects counterexamples."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ class Attack:
         return str(rng.choice(_BINARY)).format(*both)
 
     def run(self, text: str, points: int) -> None:
-        """Searches the layer, and attacks what is proven. Raises Counterexample."""
+        """Search the layer, and attack what is proven. Raises Counterexample."""
         rng = self._rng
         low, high = sorted(rng.choice(_ENDS, 2) * rng.choice((-1.0, 1.0), 2))
         high = high if high > low else low + 1.0
@@ -164,7 +164,7 @@ def _spec(layer: Any, low: float, high: float) -> Spec:
 
 
 def _answers(layer: Any, numbers: Array, dtype: str) -> Answers:
-    """What the layer gives at points (N, 3), all in one call."""
+    """The results of the layer at points (N, 3), in one call."""
     floats = getattr(torch, dtype)
     held = {name: one for name, one in _NAMES.items() if isinstance(one, torch.Tensor)}
     rounded = {name: one.to(floats) for name, one in held.items()}
@@ -180,7 +180,7 @@ def _answers(layer: Any, numbers: Array, dtype: str) -> Answers:
 
 
 def attack(layers: int, points: int, seed: int) -> Attack:
-    """The attack, when it is over. Raises Counterexample."""
+    """The finished attack. Raises Counterexample."""
     made = Attack(seed)
     for _ in range(layers):
         made.run(made.text(), points)

@@ -1,11 +1,12 @@
-"""Hostile layers beside innocent ones: one spec's trouble is its own.
+"""Hostile layers next to innocent ones: the trouble of one spec must not affect others.
 
 Each input is a layer that misbehaves (`hostile.BEHAVIOURS`), at the first, second or last place of
-a run beside a right layer and a wrong one. The innocent ones must get what they get alone, the
-hostile one what it deserves; the run ends with 0 or 1, and nothing survives it.
+a run with a right layer and a wrong one. The innocent ones must get the same results as alone, and
+the hostile one the results that it deserves. The run must end with 0 or 1, and leave nothing
+running.
 
 Most of a run is the import of its framework, so up to `TOGETHER` hostile layers share one. If
-something is wrong with it, each of them runs again without the others.
+something is wrong with that run, each of them runs again without the others.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class Layers:
         pass
 
     def input(self, seed: int, index: int) -> tuple[str, str, int, int]:
-        """Framework, behaviour, the call at which it happens, and its place in the run. All
-        behaviours come before one comes again."""
+        """The framework, the behaviour, the call at which it happens, and its place in the run. All
+        behaviours come before any repeats."""
         rng = drawn(seed, self.name, index)
         order = drawn(seed, self.name, -1 - index // len(BEHAVIOURS) & 0xFFFF).permutation(
             len(BEHAVIOURS)
@@ -171,7 +172,7 @@ class Layers:
 
 
 def faults_of(framework: str, *hostile: Hostile) -> list[str]:
-    """What is wrong with a run beside such layers, in sentences."""
+    """The faults of a run with these layers, in sentences."""
     with TemporaryDirectory() as folder:
         _write(Path(folder), framework, hostile)
         report, faults = run_in(Path(folder))
@@ -196,7 +197,7 @@ def faults_of(framework: str, *hostile: Hostile) -> list[str]:
 
 @cache
 def alone(framework: str) -> dict[str, Any]:
-    """What the innocent layers get without a hostile one."""
+    """The results of the innocent layers without a hostile one."""
     with TemporaryDirectory() as folder:
         _write(Path(folder), framework, ())
         report, faults = run_in(Path(folder))
@@ -227,7 +228,7 @@ def _spec(name: str, framework: str, target: str) -> str:
 
 
 def _verdicts(report: Any) -> dict[str, Any]:
-    """Spec -> its status, and what was found: code, dtype and mode."""
+    """Spec -> its status and its findings: code, dtype and mode."""
     return {
         result["spec"]: (
             result["status"],
@@ -238,7 +239,7 @@ def _verdicts(report: Any) -> dict[str, Any]:
 
 
 def run_in(folder: Path) -> tuple[Any, list[str]]:
-    """The JSON report of a run over the specs of a folder, and what is wrong with how it ended."""
+    """The JSON report of a run over the specs of a folder, and the faults of its end."""
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "gradcheck_cli", "run", ".", "--format", "json"]
     process = subprocess.Popen(
@@ -270,7 +271,7 @@ def run_in(folder: Path) -> tuple[Any, list[str]]:
 
 
 def survivors(token: str) -> list[str]:
-    """What a run left running, in sentences; it is ended here."""
+    """The processes that a run left running, in sentences. They are ended here."""
     for _ in range(int(_ENDING_S / 0.1)):
         left = list(_processes(token))
         if not left:

@@ -38,8 +38,9 @@ CALL = ("args:", "kwargs:")
 
 @dataclass(frozen=True)
 class Odd:
-    """A layer: the framework, its name in the file, the codes of which one is expected (none: it is
-    right) and further lines of its spec; `arguments` are those of its call."""
+    """A layer: its framework, its name in the file, the expected codes, of which one must be
+    found (empty: the layer is right), and further lines of its spec. `arguments` are those of
+    its call."""
 
     framework: str
     name: str
@@ -48,7 +49,7 @@ class Odd:
     arguments: tuple[str, ...]
 
     def spec(self, rng: np.random.Generator) -> str:
-        """At a random point, unless the layer has one of its own."""
+        """The spec at a random point, unless the layer has its own."""
         target = json.dumps(f"{FOLDER / FRAMEWORKS[self.framework]}:{self.name}")
         call = "".join(f", {line}" for line in self.keys if line.startswith(CALL))
         keys = [line for line in self.keys if not line.startswith(CALL)]
@@ -93,7 +94,7 @@ def _read(framework: str, text: str) -> Iterator[Odd]:
 
 
 def _of_python(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Functions and classes of a file, with their docstrings and the inputs that they have."""
+    """The functions and classes of a file, with their docstrings and their inputs."""
     classes: dict[str, ast.ClassDef] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef):
@@ -104,7 +105,7 @@ def _of_python(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _called(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> ast.FunctionDef | None:
-    """The method that a layer's class is called by, its own or its base's."""
+    """The method by which a layer's class is called, its own or its base's."""
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name in ("forward", "call", "__call__"):
             return part
@@ -120,7 +121,7 @@ def _inputs(function: ast.FunctionDef | None) -> tuple[str, ...]:
 
 
 def _of_cpp(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Functions with a comment above their template."""
+    """The functions with a comment above their template."""
     above = re.compile(r"((?:^// .*\n)+)template <.*>\n((?:.+\n)+?)(?=  |})", re.M)
     for match in above.finditer(text):
         words = "\n".join(line[3:] for line in match[1].splitlines())
@@ -148,7 +149,7 @@ class Oddities:
         self._runner.__exit__()
 
     def input(self, seed: int, index: int) -> tuple[Odd, str]:
-        """A layer and its spec. All layers come before one comes again."""
+        """A layer and its spec. All layers come before any repeats."""
         round_of = index // len(self._layers)
         order = drawn(seed, self.name, (1 << 40) + round_of).permutation(len(self._layers))
         odd = self._layers[int(order[index % len(self._layers)])]
@@ -165,7 +166,7 @@ class Oddities:
 
 
 def fault_of(odd: Odd, result: SpecResult) -> str:
-    """What is wrong with the verdict, in a sentence; empty where it is right."""
+    """The fault of the verdict, in a sentence; empty if it is right."""
     errors = {finding.code for finding in result.findings if finding.severity == "error"}
     told = "; ".join(f"{f.code} {f.message}" for f in result.findings)
     if not odd.codes:

@@ -1,9 +1,10 @@
-"""The oracle: a formula and its derivatives in mpmath, with 400 digits and nothing of ours.
+"""The oracle: a formula and its derivatives in mpmath, with 400 digits and none of gradcheck's
+code.
 
-A formula is a list of steps (`grammar.Formula`). Elementwise rows are evaluated by the functions
-of `tests.reference_engine.samples.EXACT`, the others by the definitions below, on arrays of
-mpmath numbers. Derivatives are central differences of the whole formula, at steps that shrink
-while the precision grows, until two precisions agree (`exactly.derivative`).
+A formula is a list of steps (`grammar.Formula`). Elementwise rows are evaluated by the functions of
+`tests.reference_engine.samples.EXACT`, the others by the definitions below, on arrays of mpmath
+numbers. Derivatives are central differences of the whole formula. The steps shrink while the
+precision grows, until two precisions agree (`exactly.derivative`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WITHIN = -600  # bits: what differs by less of its size is a tie, at any of the
 
 class NotSmooth(ArithmeticError):
     """The formula has no derivative at the point, or none that differences could show: a kink, a
-    tie, a jump, a pole, the edge of a domain."""
+    tie, a jump, a pole, or the edge of a domain."""
 
 
 class Unknown(ArithmeticError):
@@ -37,10 +38,10 @@ class Unknown(ArithmeticError):
 
 
 def value(formula: Formula, inputs: Mapping[str, Array], *, smooth: bool = True) -> Array:
-    """The output as an array of mpmath numbers, in the precision of the caller.
+    """The output as an array of mpmath numbers, in the caller's precision.
 
-    Raises Unknown, and NotSmooth where the value is no finite number or, if it is to be `smooth`,
-    where a row has no derivative.
+    Raises Unknown, and NotSmooth if the value is not finite or, with `smooth`, if a row has no
+    derivative.
     """
     known = {name: _numbers(array) for name, array in inputs.items()}
     for step in formula.steps:
@@ -58,9 +59,9 @@ def value(formula: Formula, inputs: Mapping[str, Array], *, smooth: bool = True)
 
 
 def entry(formula: Formula, block: str, place: tuple[int, int]) -> Any:
-    """One exact derivative. `block` is an input, and `place` the entry of the flattened output and
-    of the flattened input; or it is "a.b" for second derivatives of an output that is one number,
-    and `place` has the entry of a and of b. Raises NotSmooth and Unknown."""
+    """One exact derivative. `block` is an input, and `place` the entries of the flattened output
+    and of the flattened input. For second derivatives of a scalar output, `block` is "a.b", and
+    `place` has the entries of a and b. Raises NotSmooth and Unknown."""
     if "." not in block:
         return mixed(formula, place[0], [(block, place[1])])
     first, _, second = block.partition(".")
@@ -68,8 +69,8 @@ def entry(formula: Formula, block: str, place: tuple[int, int]) -> Any:
 
 
 def mixed(formula: Formula, row: int, by: Sequence[tuple[str, int]]) -> Any:
-    """The derivative of entry `row` of the flattened output by entries of inputs, each named by
-    the input and its place in the flattened array. Raises NotSmooth and Unknown."""
+    """The derivative of entry `row` of the flattened output with respect to entries of inputs, each
+    named by the input and its position in the flattened array. Raises NotSmooth and Unknown."""
     inputs = formula.inputs
     places = list(dict.fromkeys(by))
     xs = tuple(float(np.ravel(inputs[name])[k]) for name, k in places)
@@ -134,7 +135,7 @@ def _each(function: Callable[..., Any], *arrays: Array) -> Array:
 
 
 def _meet(a: Any, b: Any) -> bool:
-    """Whether two numbers are equal but for rounding."""
+    """Whether two numbers are equal up to rounding."""
     return bool(abs(a - b) <= mpmath.ldexp(max(abs(a), abs(b)), _WITHIN))
 
 

@@ -105,11 +105,11 @@ _ENDS = (0.0, 1e-30, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 100.0, 1e4, 1e20
 
 
 class Counterexample(Exception):
-    """A point that fails where a proof says that none does."""
+    """A point that fails although a proof says that none does."""
 
 
 def drawn_points(domain: Domain, count: int, rng: np.random.Generator) -> Ordinals:
-    """Points (count, size) uniform in their number, and beside the ends."""
+    """Points (count, size), uniform in their ordinal numbers, and next to the ends."""
     shape = (count, domain.size)
     drawn = rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
     ends = np.where(rng.random(shape) < 0.5, domain.low, domain.high)
@@ -120,8 +120,8 @@ def drawn_points(domain: Domain, count: int, rng: np.random.Generator) -> Ordina
 def beside_zeros(
     domain: Domain, points: Ordinals, numbers: Callable[[Ordinals], np.ndarray], rng: Any
 ) -> Ordinals:
-    """The points (N, D), where possible each moved along one element to a zero of one of the
-    `numbers` (N, n), the value and the gradient, or up to 32 numbers of the dtype beside it."""
+    """The points (N, D), each moved along one element, if possible, to a zero of one of the
+    `numbers` (N, n), the value and the gradient, or up to 32 numbers of the dtype next to it."""
     rows, axis = np.arange(len(points)), rng.integers(domain.size, size=len(points))
     low, high = points.copy(), points.copy()
     ends = np.sort(rng.integers(domain.low[axis], domain.high[axis] + 1, (2, len(points))), axis=0)
@@ -141,7 +141,7 @@ def beside_zeros(
 
 
 class Attack:
-    """Searches of random specs on an engine of this process, and the points that contradict."""
+    """Searches random specs on an engine of this process, and collects counterexamples."""
 
     def __init__(self, seed: int, engine: str = "torch") -> None:
         self._rng = np.random.default_rng(seed)
@@ -152,7 +152,7 @@ class Attack:
         self.points = 0
 
     def formula(self) -> tuple[Spec, str] | None:
-        """A random spec and a dtype; None for one that is no formula."""
+        """A random spec and a dtype, or None if no formula was found."""
         rng = self._rng
         size = int(rng.choice((0, 0, 0, 2, 3, _MATRIX)))
         names = ["x", "y"][: 1 + int(rng.integers(2))]
@@ -191,7 +191,7 @@ class Attack:
         return str(rng.choice(_BINARY)).format(*both)
 
     def run(self, spec: Spec, dtype: str, points: int) -> None:
-        """Searches, and attacks what is proven. Raises Counterexample."""
+        """Search, and attack what is proven. Raises Counterexample."""
         try:
             domain = domain_of(spec.inputs, dtype)
         except ValueError:
@@ -267,7 +267,7 @@ def _names(text: str) -> set[str]:
 
 
 def attack(formulas: int, points: int, seed: int, engine: str = "torch") -> Attack:
-    """The attack, when it is over. Raises Counterexample."""
+    """The finished attack. Raises Counterexample."""
     made = Attack(seed, engine)
     done = 0
     while done < formulas:

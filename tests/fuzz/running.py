@@ -1,4 +1,4 @@
-"""Many specs, run on workers that stay: thousands of formulas in minutes."""
+"""Runs many specs on persistent workers: thousands of formulas in minutes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class Runner:
     """Runs specs on persistent workers of `engines`."""
 
     def __init__(self, engines: Sequence[str], *, only: bool = False) -> None:
-        """With `only`, on these engines whatever a spec names; else where it names none."""
+        """With `only`, run every spec on these engines; otherwise use them for specs that name
+        none."""
         named = Layered(override=tuple(engines)) if only else Layered(fallback=tuple(engines))
         self.options = RunOptions(engines=named)
         self._pool: Pool | None = None
         self._entered = 0
 
     def __enter__(self) -> Runner:
-        """May be entered more than once: the last to leave ends the workers."""
+        """May be entered more than once. The last exit ends the workers."""
         self._entered += 1
         if self._pool is None:
             self._pool = Pool(None, False)
@@ -41,8 +42,9 @@ class Runner:
     def results(
         self, texts: Iterable[str], meanwhile: Callable[[int, Spec], None] | None = None
     ) -> list[SpecResult]:
-        """One result a text, which must be one right spec. `meanwhile` is called with each number
-        and spec while the workers are busy. Raises AssertionError for a spec with mistakes."""
+        """One result for each text, which must be one right spec. `meanwhile` is called with
+        each number and spec while the workers are busy. Raises AssertionError for a spec with
+        mistakes."""
 
         def read() -> Iterator[Spec]:
             for number, text in enumerate(texts):
@@ -55,7 +57,7 @@ class Runner:
         return self.of(read())
 
     def of(self, specs: Iterable[Spec], timeout: float | None = None) -> list[SpecResult]:
-        """One result a spec; `timeout` is in seconds, for an engine on one spec."""
+        """One result for each spec. `timeout` is in seconds, for one engine on one spec."""
         options = self.options
         if timeout is not None:
             options = replace(options, timeout=Layered(override=timeout))

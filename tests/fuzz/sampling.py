@@ -1,4 +1,4 @@
-"""Right specs, drawn from the JSON Schema: a key that is added to it is tried at once."""
+"""Right specs, drawn from the JSON Schema, so that a new key is tried at once."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _of_type(rng: np.random.Generator, part: Any, schema: Mapping[str, Any], dep
 
 
 def json_or_yaml(rng: np.random.Generator, spec: Mapping[str, Any]) -> str:
-    """The spec as a file: a line a key, values as JSON, which is YAML."""
+    """The spec as a file, with a key on each line and values as JSON, which is YAML."""
     if rng.random() < 0.2:
         return json.dumps(spec)
     lines = []

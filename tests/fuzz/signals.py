@@ -1,5 +1,5 @@
-"""Signals at random times of a run: it ends with the code of the signal, says what was finished,
-and leaves nothing running."""
+"""Signals at random times of a run. It must end with the code of the signal, report what was
+finished, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Signals:
         pass
 
     def input(self, seed: int, index: int) -> tuple[signal.Signals, bool, float]:
-        """Which signal, whether it waits for the first verdict, and for how many seconds then."""
+        """The signal, whether it waits for the first verdict, and the seconds after that."""
         rng = drawn(seed, self.name, index)
         which = list(CODES)[int(rng.integers(len(CODES)))]
         running = bool(rng.random() < 0.6)
@@ -57,7 +57,7 @@ class Signals:
                 yield Finding(index, f"{which.name} {after:.3f} s after {since}: {told}", _SPEC)
 
     def faults(self, which: signal.Signals, running: bool, after: float) -> list[str]:
-        """What is wrong with how a run ends, in sentences."""
+        """The faults in how a run ends, in sentences."""
         token = uuid.uuid4().hex
         with TemporaryDirectory() as folder:
             for number in range(_SPECS):

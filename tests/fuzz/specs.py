@@ -1,9 +1,8 @@
-"""Specs that are right and specs that are broken: every mistake has a place, and nothing is an
-internal error.
+"""Right and broken specs: every mistake must have a place, and nothing may be an internal error.
 
-Right specs are drawn from the schema, so that a key that is added to it is tried at once, or taken
-from the shipped ones; most are then damaged, as a tree or as a text. All are read as `validate`
-reads them. Of those that are right, some are run on the reference engine: each has a verdict.
+Right specs are drawn from the schema, so that a new key is tried at once, or taken from the shipped
+ones. Most are then damaged, as a tree or as text. All are read as `validate` reads them. Some of
+the right ones run on the reference engine, and each must have a verdict.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _RUN_SECONDS = 20.0  # for the spec that is run: what a damaged recipe asks for 
 
 
 class Slow(BaseException):
-    """The time was up."""
+    """The time limit has passed."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raises Slow inside, after so much processor time; only in the main thread."""
+    """Raise Slow inside the block after this much processor time. Only works in the main thread."""
 
     def strike(number: int, frame: object) -> None:
         raise Slow
@@ -93,7 +92,7 @@ class Specs:
         yield from self._run(runnable)
 
     def fault(self, text: str, *, screened: bool) -> str:
-        """What is wrong with how a text is read, in a sentence."""
+        """The fault in how a text is read, in a sentence."""
         try:
             with within(SLOW_S):
                 specs, mistakes = specfile.read("input.yaml", text)
@@ -111,7 +110,7 @@ class Specs:
         return _screen_fault(text) if screened else ""
 
     def _run(self, chosen: Sequence[tuple[int, str]]) -> Iterator[Finding]:
-        """Every spec that is right has a verdict on the reference engine."""
+        """Check that every right spec has a verdict on the reference engine."""
         for index, text in chosen:
             specs, _ = specfile.read("input.yaml", text)
             if any(spec.implementations for spec in specs):
@@ -133,7 +132,7 @@ class Specs:
 
 
 def _lacking(mistake: SpecError, text: str) -> str:
-    """What a mistake does not say: its place."""
+    """The fault of a mistake that lacks a place in the text or a message; empty if it has both."""
     span = mistake.span
     if mistake.path != "input.yaml":
         return f"is about {mistake.path}"
@@ -149,7 +148,7 @@ def _lacking(mistake: SpecError, text: str) -> str:
 
 
 def _screen_fault(text: str) -> str:
-    """Whether the command line survives the text."""
+    """The fault if the command line does not survive the text."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "input.yaml"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))

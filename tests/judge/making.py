@@ -1,4 +1,4 @@
-"""Hand-made truth, answers and cases: what the judge is given, without anything computed."""
+"""Hand-made truths, answers and cases: input for the judge, without any computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE: Mapping[str, Any] = {"x": 1.0}
 
 
 def rows(values: Numbers, like: Array | None = None) -> Array:
-    """A (rows, columns) array of a number, a row or rows; spread over the shape of `like`."""
+    """A (rows, columns) array of a number, a row or rows, broadcast to the shape of `like`."""
     made = np.atleast_2d(np.asarray(values, dtype=np.float64))
     return made if like is None else np.broadcast_to(made, like.shape).copy()
 
@@ -44,9 +44,9 @@ def block(
     scale: Numbers | None = None,
     confirmed: bool = True,
 ) -> TruthBlock:
-    """A block whose truth is known: exact, smooth and well-conditioned unless said otherwise.
+    """A block with a known truth: exact, smooth and well-conditioned by default.
 
-    `between` are the one-sided derivatives; `scale` is the truth's own size unless given.
+    `between` are the one-sided derivatives. The default of `scale` is the size of the truth.
     """
     truth = rows(value)
     low, high = between or (value, value)
@@ -77,7 +77,7 @@ def answer(
     output: Numbers = 1.0,
     own_dtype: str | None = None,
 ) -> Evaluation:
-    """What an engine computed; a gradient of None is no gradient at all."""
+    """The results of an engine. A gradient of None is missing."""
     return Evaluation(
         engine=engine,
         dtype=dtype,
@@ -98,7 +98,7 @@ def failed(
     mode: Mode = "reverse",
     node: int | None = None,
 ) -> Evaluation:
-    """An engine that gave no answer."""
+    """An engine without an answer."""
     failure = Failure(kind, f"it {kind}", "line 1 of its traceback", node)
     return Evaluation(engine, "float32", "float32", mode, failure=failure)
 
@@ -119,9 +119,9 @@ def case(
     spec: Spec | None = None,
     **fields: Any,
 ) -> Case:
-    """These answers against this truth (None: there is none), the same blocks in every mode.
+    """These answers with this truth (None: no truth), and the same blocks in every mode.
 
-    `wide` is what every engine computed in the other precision.
+    `wide` are the results of every engine in the other precision.
     """
     asked: Sequence[Mode] = modes or list(dict.fromkeys(e.mode for e in evaluations))
     truth = None

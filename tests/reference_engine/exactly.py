@@ -1,4 +1,4 @@
-"""Derivatives of functions of mpmath numbers, to far more digits than a float has."""
+"""Derivatives of functions of mpmath numbers, to far more digits than floats have."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def derivative(
     precisions: tuple[int, ...] = PRECISIONS,
     largest: int = 0,
 ) -> mpmath.mpf:
-    """The partial derivative of the given orders at xs, right to 70 bits; to 4 where `rough`, and
-    what two precisions find too small for any float is then 0.
+    """The partial derivative of the given orders at xs, right to 70 bits. With `rough` it is right
+    to 4 bits, and 0 if two precisions find it too small for any float.
 
-    Central differences, truncation O(h^2) and rounding O(2^-bits / h^n), at steps that shrink while
-    the precision grows, until two of `precisions` (in bits) agree. `scales` are sizes on which the
-    function changes; a singularity may be far closer: a step beyond it raises TypeError, ValueError
-    or ZeroDivisionError and is not counted. Two numbers too small for any float agree as well, but
-    only where the precision would have shown more, beside numbers on the way of the binary
-    exponent `largest`; two that are too large agree at once.
-    Raises ArithmeticError if none agree.
+    Central differences, truncation O(h^2) and rounding O(2^-bits / h^n). The steps shrink while the
+    precision grows, until two of `precisions` (in bits) agree. `scales` are the sizes over which
+    the function changes. A singularity may be much closer: a step beyond it raises TypeError,
+    ValueError or ZeroDivisionError, and does not count. Two numbers too small for any float agree
+    as well, but only if the precision would have shown a larger one, given intermediate numbers
+    with binary exponents up to `largest`. Two numbers that are too large agree at once. Raises
+    ArithmeticError if no two precisions agree.
     """
     n = sum(orders)
     lost = sum(k * max(0, -int(mpmath.mag(scale))) for k, scale in zip(orders, scales, strict=True))
@@ -72,7 +72,7 @@ def _difference(
     orders: tuple[int, ...],
     steps: list[mpmath.mpf],
 ) -> mpmath.mpf:
-    """The central difference of each order in each argument, on half steps where it is odd."""
+    """The central difference of each order in each argument, on half steps if the order is odd."""
     total = mpmath.mpf(0)
     for ks in product(*(range(n + 1) for n in orders)):
         weight = prod((-1) ** k * comb(n, k) for k, n in zip(ks, orders, strict=True))

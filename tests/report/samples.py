@@ -1,4 +1,4 @@
-"""Reports built by hand, with everything in them that a screen has to show."""
+"""Reports built by hand, with everything that a screen must show."""
 
 from __future__ import annotations
 
@@ -276,7 +276,8 @@ STRANGE = "w[i] [/] [bold]x[/bold] `|` <b>&amp;</b> %0A::error:: \x1b[31m\u202e\
 
 
 def strange() -> Report:
-    """Names that hold everything, a path of 200 characters, and numbers that are none."""
+    """Names with all kinds of characters, a path of 200 characters, and numbers that are not
+    finite."""
     source = Source(f"specs/{STRANGE}/{'long' * 33}.yaml", RECIPROCAL)
     nan = replace(nan_finding("torch"), input=STRANGE, message=f"nan\nin {STRANGE}")
     (entry,) = nan.entries

@@ -1,4 +1,4 @@
-"""Whether JSON is what a schema says."""
+"""Checks JSON against a schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jsonschema
 
 
 def mistakes(value: Any, schema: dict[str, Any]) -> list[str]:
-    """Where `value` is not what `schema` says, which is checked itself."""
+    """The places at which `value` does not fit `schema`, which is checked itself."""
     validator = jsonschema.validators.validator_for(schema)
     validator.check_schema(schema)
     return [f"{error.json_path}: {error.message}" for error in validator(schema).iter_errors(value)]

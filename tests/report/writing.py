@@ -1,4 +1,4 @@
-"""Reports as files, as a run writes them."""
+"""Reports as text, as a run writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradcheck_cli.report.style import Style
 
 
 def written(name: str, report: Report, width: int = 100, **style: bool) -> str:
-    """`report` in the format `name`, with what UTF-8 cannot hold escaped."""
+    """`report` in the format `name`, with characters escaped that UTF-8 cannot hold."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
     writer = open_writer(name, stream, Style(width=width, **style))

@@ -18,14 +18,14 @@ from gradcheck_cli.search.searching import Searching
 
 
 def spec_of(inputs: str, model: str) -> Spec:
-    """A spec; `inputs` is YAML of one line."""
+    """A spec. `inputs` is YAML of one line."""
     (spec,), mistakes = specfile.read("here.yaml", f"inputs: {inputs}\nmodel: {model}\n")
     assert not mistakes
     return spec
 
 
 def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
-    """Its domain."""
+    """The domain of the spec in this dtype."""
     found = domain_of(spec.inputs, dtype)
     assert found is not None
     return found
@@ -38,18 +38,18 @@ def searched(
     seed: int = 0,
     kinds: Sequence[Kind] = KINDS,
 ) -> dict[str, Search]:
-    """What a search finds, by kind."""
+    """The results of a search, by kind."""
     searching = Searching(spec, "reference", domain_in(spec, dtype), kinds, budget, seed)
     return {one.kind: one for one in answering(searching.steps())}
 
 
 def answering(steps: Steps[Any]) -> Any:
-    """What steps end with, where the reference engine answers."""
+    """The result of steps whose questions the reference engine answers."""
     return drive(steps, lambda ask: answer_of(ask.question))
 
 
 def answer_of(question: Any, engine: Engine | None = None) -> Any:
-    """The answer of an engine; the reference engine's where none is given."""
+    """The answer of an engine; of the reference engine by default."""
     engine = engine or reference()
     if isinstance(question, GradientRequest):
         return engine_program(engine, question.problem)

@@ -10,14 +10,14 @@ from gradcheck_cli.specfile import read
 
 
 def spec(text: str) -> Spec:
-    """The only spec of a text that is in order."""
+    """The only spec of a text without mistakes."""
     (found,), errors = read("specs/a.yaml", dedent(text))
     assert errors == []
     return found
 
 
 def mistakes(text: str) -> list[str]:
-    """Everything that is wrong, each as "code line:column-end key: message"."""
+    """All mistakes, each as "code line:column-end key: message"."""
     specs, errors = read("specs/a.yaml", dedent(text))
     assert specs == []
     return [told(error) for error in errors]
@@ -35,12 +35,12 @@ def told(error: SpecError) -> str:
 
 
 def helps(text: str) -> list[str]:
-    """What is said to write instead, mistake by mistake."""
+    """The suggestions of what to write instead, one for each mistake."""
     return [error.help for error in read("specs/a.yaml", dedent(text))[1]]
 
 
 def pointed(text: str) -> list[str]:
-    """The stretch of the file under each mistake's caret, as far as its first line goes."""
+    """The stretch of the file under each mistake's caret, up to the end of its first line."""
     found: list[str] = []
     for error in read("specs/a.yaml", dedent(text))[1]:
         assert error.span is not None

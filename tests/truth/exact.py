@@ -1,4 +1,4 @@
-"""Programs and their derivatives in mpmath, 150 digits: what the truth is measured against."""
+"""Programs and their derivatives in mpmath, with 150 digits, against which the truth is tested."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def _exactly(values: Any) -> Number:
 
 
 def _spread(values: Mapping[str, Array]) -> int:
-    """Digits between the smallest and the largest number of the inputs and 1, twice over."""
+    """Twice the number of digits between the smallest and the largest number of the inputs and
+    1."""
     sizes = [np.abs(np.asarray(v, dtype=np.float64)).reshape(-1) for v in values.values()]
     size = np.concatenate([*sizes, [1.0]])
     exponents = np.log10(size[(size > 0) & np.isfinite(size)])
@@ -97,7 +98,7 @@ def _spread(values: Mapping[str, Array]) -> int:
 
 
 class Exact:
-    """A program in 150 digits, its floating constants rounded to `rounding`."""
+    """A program in 150 digits, with its floating constants rounded to `rounding`."""
 
     def __init__(self, program: Program, rounding: str = "float64") -> None:
         self._program = inlined(program)
@@ -132,7 +133,7 @@ class Exact:
             return self._jacobian(exact, second, gradient)
 
     def bend(self, values: Mapping[str, Array], name: str) -> Number:
-        """By how much the slopes on both sides of a scalar input differ, for a scalar output."""
+        """The difference of the slopes on both sides of a scalar input, for a scalar output."""
         with mp.workdps(DIGITS + _spread(values)):
             exact = {n: _exactly(v) for n, v in values.items()}
             here = exact[name]

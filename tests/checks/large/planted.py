@@ -1,5 +1,5 @@
-"""Dense layers, each with one mistake in its derivative that a check of a large layer has to find:
-in few entries or in all, in value or in sign, in one mode, or for some numbers alone."""
+"""Dense layers, each with one mistake in its derivative that a check of a large layer must find: in
+few entries or in all, in value or in sign, in one mode, or only for some numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Change = Callable[[Any, Any, Gradients], Any]
 
 @dataclass(frozen=True)
 class Mistake:
-    """Of the gradient by one array; found as one of these `codes`."""
+    """A mistake in the gradient with respect to one array, which is found as one of these
+    `codes`."""
 
     leaf: str
     change: Change
@@ -28,12 +29,12 @@ class Mistake:
 
 
 def _all(leaf: str, change: Callable[[Any], Any], *codes: str) -> Mistake:
-    """Of the whole gradient, which may be written to."""
+    """A mistake in the whole gradient, which may be written to."""
     return Mistake(leaf, lambda found, g, given: change(found.clone()), codes or ("GC101",))
 
 
 def _at(leaf: str, place: Any, change: Callable[[Any], Any]) -> Mistake:
-    """Of a part of it."""
+    """A mistake in a part of the gradient."""
 
     def changed(gradient: Any) -> Any:
         gradient[place] = change(gradient[place].clone())
@@ -79,8 +80,8 @@ MISTAKES: Mapping[str, Mistake] = {
 
 @dataclass(frozen=True)
 class Affine:
-    """activation(x @ w + b), whose `mistake` is one of MISTAKES, or none (""). In `forward_mode`
-    the tangent of the product has a mistake in place of the gradients."""
+    """activation(x @ w + b), with a `mistake` that is one of MISTAKES, or none (""). In
+    `forward_mode`, the tangent of the product has a mistake instead of the gradients."""
 
     mistake: str = ""
     activation: Callable[[Any], Any] = torch.tanh
@@ -124,7 +125,7 @@ class _Product(torch.autograd.Function):
 
 
 def inputs() -> dict[str, Any]:
-    """Of usual sizes."""
+    """Inputs of ordinary sizes."""
     rng = np.random.default_rng(0)
     return {
         "x": rng.standard_normal((SAMPLES, WIDTH)),

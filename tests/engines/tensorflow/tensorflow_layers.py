@@ -1,4 +1,4 @@
-"""Layers of TensorFlow and Keras, as people write them."""
+"""TensorFlow and Keras layers as people write them."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""For every rule of the catalogue a formula that fails, and that the rule repairs."""
+"""For every rule of the catalogue, a formula that fails and that the rule repairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """`formula` fails at `values` in `engine`, and what the rule makes of it does not."""
+    """`formula` fails at `values` in `engine`, and its repaired form does not."""
 
     formula: str
     values: Mapping[str, Any]

@@ -1,8 +1,8 @@
-"""Where each row of the op table is tested: random points of its domain, as data.
+"""The points at which each row of the op table is tested: random points of its domain, as data.
 
-A `Sample` draws the arrays of one call. `REAL`, `POSITIVE` and so on say what is drawn; the shapes
-and keywords follow. Points stay at least 0.05 away from kinks, ties and poles, which is far more
-than the steps of the finite differences (0.004 at most).
+A `Sample` draws the arrays of one call. `REAL`, `POSITIVE` and so on say from where; shapes and
+keywords follow. Points stay at least 0.05 away from kinks, ties and poles, which is far more than
+the steps of the finite differences (0.004 at most).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def BETWEEN_POLES_OF_TAN(rng: np.random.Generator, shape: tuple[int, ...]) -> Ar
 
 
 def DISTINCT(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """No two within 0.15 of each other, none within 0.075 of a multiple of 0.2."""
+    """Numbers at least 0.15 apart, and at least 0.075 from multiples of 0.2."""
     n = int(np.prod(shape))
     grid = 0.2 * (rng.permutation(n) - n // 2) + 0.1
     return (grid + rng.uniform(-0.025, 0.025, n)).reshape(shape)
@@ -66,12 +66,13 @@ def BETWEEN_WHOLE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def NEAR_PLUS_MINUS_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """A number from BETWEEN_WHOLE goes into none of these to within 0.1 of a whole number."""
+    """Divisors near 1 and -1. No quotient of a number from BETWEEN_WHOLE by them is within 0.1 of
+    an integer."""
     return np.asarray(rng.uniform(0.98, 1.02, shape) * rng.choice([-1, 1], shape))
 
 
 def UPPER(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """None within 0.05 of what DISTINCT draws."""
+    """Numbers at least 0.05 from all numbers of DISTINCT."""
     return np.asarray(DISTINCT(rng, shape) + 0.1)
 
 
@@ -85,7 +86,7 @@ def BOOL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Sample:
-    """One way to call a row: what to draw and in which shapes, and the keywords."""
+    """One way to call a row: the draws and shapes of its arrays, and the keywords."""
 
     draws: tuple[Draw, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -122,7 +123,7 @@ def binary(first: Draw, second: Draw) -> list[Sample]:
 
 
 def apart() -> list[Sample]:
-    """Two arrays without a tie between any elements that can meet."""
+    """Two arrays without ties between any elements that are combined."""
     return [Sample((DISTINCT, UPPER), pair) for pair in PAIRS if pair != ((), ())]
 
 
@@ -167,19 +168,19 @@ def _everywhere(*xs: float) -> bool:
 
 @dataclass(frozen=True)
 class Exact:
-    """An elementwise row as a function of mpmath numbers, which is right to every digit.
+    """An elementwise row as a function of mpmath numbers, right to every digit.
 
-    function     called with one mpf an argument and the keywords; the caller sets the precision,
-                 so that constants are written mpmath.mpf(1) / 3, mpmath.pi
-    points       one tuple of arguments each: SPECIAL, and where the function is hard
-    orders       up to which derivative the row is held to it at ordinary points
-    strained     points where only the value and the first derivative are
-    delicate     points that no other engine is held to: what is left of the digits there depends on
-                 how each operation happens to round
+    function     called with one mpf for each argument, and the keywords; the caller sets the
+                 precision, so that constants are written mpmath.mpf(1) / 3, mpmath.pi
+    points       tuples of arguments: SPECIAL, and points at which the function is hard
+    orders       the highest order of derivative that is tested at ordinary points
+    strained     points at which only the value and the first derivative are tested
+    delicate     points at which no other engine is tested: the remaining digits depend on how each
+                 operation happens to round
     calls        the keywords of each call, over all points
-    domain       where it has derivatives of all orders: an open set, without kinks and poles
-    roundings    units of roundoff that a value or a derivative may take; if not the usual few, say
-                 why beside it
+    domain       where all derivatives exist: an open set without kinks and poles
+    roundings    units of roundoff that a value or a derivative may be off; if not the usual few,
+                 say why next to it
     """
 
     function: Callable[..., Any]
@@ -203,7 +204,7 @@ def pairs(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def any_broadcast(*draws: Draw, **keywords: SearchStrategy[Any]) -> SearchStrategy[Sample]:
-    """Calls with arrays of any shapes that fit together, and keywords from those strategies."""
+    """Calls with arrays of any shapes that broadcast, and keywords from these strategies."""
     shapes = mutually_broadcastable_shapes(
         num_shapes=len(draws), min_dims=0, max_dims=3, min_side=0, max_side=3
     )
@@ -220,12 +221,12 @@ def any_shape(draw: Draw, **keywords: SearchStrategy[Any]) -> SearchStrategy[Sam
 
 
 def any_pair(first: Draw, second: Draw) -> SearchStrategy[Sample]:
-    """Calls with two arrays of any shapes that fit together."""
+    """Calls with two arrays of any shapes that broadcast."""
     return any_broadcast(first, second)
 
 
 def by_mpmath(exact: Exact) -> Callable[..., Any]:
-    """The row's value, element by element, from the function of mpmath numbers."""
+    """The row's value, element by element, by the function of mpmath numbers."""
 
     def value(*arrays: Any, **keywords: Any) -> Array:
         broadcast = np.broadcast_arrays(*arrays)
@@ -252,7 +253,7 @@ def any_sizes(*, min_dims: int = 0, min_side: int = 0) -> SearchStrategy[tuple[i
 def any_reduction(
     pick: Any, draw: Draw, *, min_side: int = 1, many: bool = True, **keywords: SearchStrategy[Any]
 ) -> Sample:
-    """A call that reduces no axis, one, several (`many`) or all of an array of any shape."""
+    """A call that reduces no axis, one, several (`many`) or all axes of an array of any shape."""
     shape = pick(any_sizes(min_side=min_side))
     ndim = len(shape)
     choices = [st.none()]
@@ -272,7 +273,7 @@ def any_reduction(
 def any_along(
     pick: Any, *draws: Draw, min_side: int = 1, **keywords: SearchStrategy[Any]
 ) -> Sample:
-    """A call that goes along one axis of arrays of one shape."""
+    """A call along one axis of arrays of one shape."""
     shape = pick(any_sizes(min_dims=1, min_side=min_side))
     axis = pick(st.integers(-len(shape), len(shape) - 1))
     chosen = pick(st.fixed_dictionaries(keywords))
@@ -280,12 +281,12 @@ def any_along(
 
 
 def DISTINCT_SIZES(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Of either sign, no two absolute values within 0.15, none below 0.25."""
+    """Numbers of either sign, with absolute values at least 0.15 apart and at least 0.25."""
     n = int(np.prod(shape))
     sizes = 0.2 * rng.permutation(n) + 0.3 + rng.uniform(-0.025, 0.025, n)
     return np.asarray((sizes * rng.choice([-1, 1], n)).reshape(shape))
 
 
 def below(size: int) -> Draw:
-    """Indices into an axis of that size, from either end."""
+    """Indices into an axis of this size, from either end."""
     return lambda rng, shape: rng.integers(-size, size, shape)

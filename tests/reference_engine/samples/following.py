@@ -1,5 +1,5 @@
-"""Where an elementwise row of one array is tested, from what the row says of itself: its domain is
-where its value is finite, and its points are kept away from. The exact value is the lowering of the
+"""Test points of an elementwise row of one array, derived from the row itself: its domain is where
+its value is finite, and its special points are avoided. The exact value is the lowering of the
 symbolic engine, which shares no code with the row."""
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ ORDINARY = (1e-9, 0.5, -1.5, 5.0, -8.0, 40.0)
 
 
 def follows(row: Op) -> bool:
-    """Whether everything can be said of the row from the row."""
+    """Whether everything that a test needs can be derived from the row."""
     alone = len(row.arrays) == 1 and row.elementwise and row.differentiable and not row.kinds
     return alone and row.name != "astype" and REQUIRED not in row.keywords.values()
 
 
 def special_points(row: Op) -> list[float]:
-    """Where the row says that something happens, other than to digits."""
+    """The points at which the row says that something other than a loss of digits happens."""
     return [float(point.at[0]) for point in row.points if point.kind != "limit"]
 
 
 def draw_of(row: Op) -> Draw:
-    """Numbers between -2 and 2, as far as the row has them."""
+    """Numbers between -2 and 2 in the domain of the row."""
 
     def usable(x: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""A finding that scripts show, changed by each test, and a run of a script."""
+"""A finding that scripts show, which each test changes, and a run of a script."""
 
 from __future__ import annotations
 
