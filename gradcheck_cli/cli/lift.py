@@ -79,7 +79,8 @@ def lifting_errors(name: str) -> Iterator[None]:
     except UsageError:
         raise
     except EngineFault as fault:
-        raise UsageError(f"`{name}` cannot be lifted: {fault}") from fault
+        message = f"`{name}` cannot be lifted: {fault}"
+        raise UsageError(message, fault.detail) from fault
     except Exception as error:
         raise_if_internal(error)
         raise UsageError(f"`{name}` raised {one_line(error)}") from error
