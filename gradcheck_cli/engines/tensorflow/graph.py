@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values
+from gradcheck_cli.engines.temporarily import temporarily
 
 EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms)
 
@@ -94,3 +95,21 @@ def eagerly(tf: Any) -> Iterator[None]:
         yield
     finally:
         tf.config.run_functions_eagerly(before)
+
+
+@contextmanager
+def maps_unrolled(tf: Any) -> Iterator[None]:
+    """Runs tf.vectorized_map operation by operation: its function once for each element. By itself
+    it compiles a function, eager execution or not, in which no operation is seen."""
+    from tensorflow.python.ops.parallel_for import control_flow_ops
+
+    vectorized = control_flow_ops.pfor
+
+    def mapped(body: Callable[[Any], Any], count: Any, **how: Any) -> Any:
+        if not body.__qualname__.startswith("vectorized_map."):  # of a Jacobian, with its one tape
+            return vectorized(body, count, **how)
+        results = [body(tf.constant(i)) for i in range(int(count))]
+        return tf.nest.map_structure(lambda *parts: tf.stack(parts), *results)
+
+    with temporarily(control_flow_ops, pfor=mapped):
+        yield

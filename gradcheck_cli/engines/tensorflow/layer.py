@@ -38,7 +38,7 @@ from gradcheck_cli.engines.tensorflow.compiler import (
 )
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
-from gradcheck_cli.engines.tensorflow.graph import Graph, eagerly
+from gradcheck_cli.engines.tensorflow.graph import Graph, eagerly, maps_unrolled
 from gradcheck_cli.engines.tensorflow.keras import (
     Policies,
     arranged,
@@ -260,8 +260,10 @@ class TensorFlowSubject(LayerSubject):
         with elsewhere(self.request) as process, temporarily(self, _elsewhere=process):
             yield
 
-    def operation_by_operation(self) -> AbstractContextManager[Any]:
-        return eagerly(self.tf)
+    @contextmanager
+    def operation_by_operation(self) -> Iterator[None]:
+        with eagerly(self.tf), maps_unrolled(self.tf):
+            yield
 
     # Arrays
 

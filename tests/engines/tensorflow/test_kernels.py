@@ -112,6 +112,10 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "largest": lambda x: tf.math.top_k(x, 2)[0] * tf.sort(x)[:, :2],
     "parted": lambda x: tf.dynamic_partition(tf.reverse_sequence(x, [2, 3, 1], 1), [1, 0, 1], 2),
     "drawn": lambda x: tf.nn.dropout(x, 0.5, seed=1),
+    "mapped": lambda x: tf.vectorized_map(lambda row: tf.reduce_sum(row * row) * tf.sin(row), x),
+    "mapped pairs": lambda x: tf.reduce_sum(
+        tf.vectorized_map(lambda p: (p[0] * p[1], tf.exp(p[0])), (x, x[::-1]))[1], axis=0
+    ),
 }
 OF_IMAGES: dict[str, Callable[..., Any]] = {
     "convolution": lambda x: tf.nn.conv2d(x, tf.reshape(x[:, :3], (3, 2, 2, 2)), [2, 1], "SAME"),
