@@ -23,9 +23,9 @@ from gradcheck_cli.judge.failing import eps, half
 from gradcheck_cli.search.bends import Bend, bends
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.adjoints import Adjoints, Sharper
+from gradcheck_cli.search.enclosures.adjoints import Adjoints, Numbers, Sharper
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between
-from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram, Run, size_of
 from gradcheck_cli.search.enclosures.polynomials import Polynomials
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
@@ -47,6 +47,7 @@ _CUT_BY_SLOPES = 2
 that is always the same element, while other elements decide how large an error may be."""
 _OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
 _NOTHING = 2.0**-30  # part of another element: too little to change it in float32
+_DRAWN = 64  # points that say whether smaller boxes help
 _MOST_ADJOINTS = 8  # elements of an output, each of which needs a reverse pass of its own
 _MARGIN = 0.75
 """Part of the allowed error: a proof leaves room for other definitions of half the digits."""
@@ -100,6 +101,10 @@ class Proof:
             return None
 
     @cached_property
+    def _ranges(self) -> BoxProgram:
+        return self._gradient.ranges()
+
+    @cached_property
     def _polynomials(self) -> Polynomials:
         domain = self._domain
         low, high = domain.numbers(domain.low), domain.numbers(domain.high)
@@ -146,6 +151,22 @@ class Proof:
             self._kinds = self._kinds[count:]
             kinds = kinds & ~self._proven(low, high, np.bitwise_or.reduce(kinds))
             self._push(low, high, kinds, self._along)
+
+    def needs_points(self, kind: Kind, rng: np.random.Generator) -> bool:
+        """Whether no boxes, however small, prove a kind where it is open: not even all of some
+        points drawn from there."""
+        low, high = self.open_boxes(kind)
+        if not len(low):
+            return False
+        sizes = np.sum(np.log(high.astype(np.float64) - low + 1), axis=1)
+        share = np.exp(sizes - np.max(sizes))
+        some = rng.choice(len(low), _DRAWN, p=share / np.sum(share))
+        points = rng.integers(low[some], high[some], endpoint=True)
+        bending, adjoint = self._bending, self._adjoint
+        self._bending, self._adjoint = _Worth(None), _Worth(None)
+        left = ~self.proven(points, points, [kind]) & _BIT[kind]
+        self._bending, self._adjoint = bending, adjoint
+        return bool(np.any(left))
 
     def is_open(self, kind: Kind) -> bool:
         """Whether the kind may still happen somewhere."""
@@ -242,7 +263,9 @@ class Proof:
         found, rows = np.zeros(off.shape, np.bool_), np.flatnonzero(wanted)
         if len(rows) and off.shape[1] <= _MOST_ADJOINTS and self._adjoints is not None:
             some = points[rows]
-            sharper = self._adjoints.of(*self._arrays(some, some), len(rows), output)
+            boxes = _Boxes(some, some, self._gradient.over(*self._arrays(some, some), len(some)))
+            numbers = boxes.numbers(self._adjoints)
+            sharper = self._adjoints.of(numbers, np.arange(len(some)), output)
             slopes = self._slopes(sharper, some, some, off.shape[1])
             if slopes is not None:
                 moved = slopes.moves * self._rounding.unit
@@ -364,10 +387,11 @@ class Proof:
             assert formula is not None
             found |= _bits("undefined", ~_any(formula.undefined))
         if wanted & ~_BIT["undefined"]:
-            value, *gradients = self._gradient(lows, highs, count)
+            boxes = _Boxes(low, high, self._gradient.over(lows, highs, count))
+            value, *gradients = boxes.run.first(count)
             assert value is not None
-            found |= self._of_value(value, self._moved(lows, highs, gradients), low, high, wanted)
-            found |= self._of_gradients(gradients, count, low, high, wanted)
+            found |= self._of_value(value, self._moved(lows, highs, gradients), boxes, wanted)
+            found |= self._of_gradients(gradients, boxes, wanted)
         return found & wanted
 
     def _moved(
@@ -390,16 +414,14 @@ class Proof:
         known = np.isfinite(total)  # an overflow excuses nothing
         return np.where(known, total, 0.0) * self._rounding.unit * _MARGIN
 
-    def _of_value(
-        self, value: Enclosed, moved: Array, low: Ordinals, high: Ordinals, wanted: np.uint8
-    ) -> Array:
-        value = value.map(lambda part: part.reshape(len(low), -1))
+    def _of_value(self, value: Enclosed, moved: Array, boxes: _Boxes, wanted: np.uint8) -> Array:
+        value = value.map(lambda part: part.reshape(len(boxes.low), -1))
         good = ~_any(value.bad)
         off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
         if wanted & _BIT["value-inaccurate"] and off.any():
             off &= value.bad | ~self._own_everywhere(0)
             asked = good & _any(off)
-            sharp, by_slopes = self._sharper(0, value, low, high, asked)
+            sharp, by_slopes = self._sharper(0, value, boxes, asked)
             moved = np.maximum(moved, _MARGIN * by_slopes)
             off &= ~(self._is_near(sharp) | (sharp.error <= EXCUSED_MOVES * moved))
             self._adjoint.note(int(np.sum(asked & ~_any(off))))
@@ -414,23 +436,23 @@ class Proof:
         return np.asarray(right | (value.most < self._rounding.normal))
 
     def _sharper(
-        self, output: int, known: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
+        self, output: int, known: Enclosed, boxes: _Boxes, wanted: Array
     ) -> tuple[Enclosed, Array]:
         """A sharper enclosure of an output, `known` (N, n) so far: its errors by adjoints, its
         range by its slopes; and a lower bound on how far half an ulp of the inputs moves its
         elements, (N, n). Boxes that are not wanted get no errors and moves. If adjoints have
         decided too few boxes so far, only some of the boxes are examined."""
         size = known.lo.shape[1]
-        moves = np.zeros((len(low), size))
+        moves = np.zeros((len(boxes.low), size))
         nothing = replace(known, d=moves, a=np.full(known.lo.shape, np.inf)), moves
         rows = self._adjoint.chosen(wanted)
         if not len(rows) or size > _MOST_ADJOINTS or self._adjoints is None:
             return nothing
-        found = self._adjoints.of(*self._arrays(low[rows], high[rows]), len(rows), output)
+        found = self._adjoints.of(boxes.numbers(self._adjoints), rows, output)
         errors = nothing[0].a
         errors[rows] = found.errors
         lo, hi = known.lo.copy(), known.hi.copy()
-        slopes = self._slopes(found, low[rows], high[rows], size)
+        slopes = self._slopes(found, boxes.low[rows], boxes.high[rows], size)
         if slopes is not None:
             moves[rows] = slopes.moves * self._rounding.unit
             self._cut_by(slopes, rows, found.smooth)
@@ -476,7 +498,7 @@ class Proof:
             sides = []
             for points, part, way in ((least, "lo", -1), (most, "hi", 1)):
                 arrays = domain.arrays(points)
-                one = self._gradient(arrays, arrays, len(points))[output]
+                one = self._ranges(arrays, arrays, len(points))[output]
                 assert one is not None
                 end = getattr(one, part).reshape(len(points), -1)[:, index]
                 with np.errstate(all="ignore"):
@@ -485,12 +507,11 @@ class Proof:
         lo, hi = (np.stack([sides[i] for sides in found], axis=1) for i in range(2))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
-    def _bent(
-        self, position: int, size: int, low: Ordinals, high: Ordinals, wanted: Array
-    ) -> Array:
+    def _bent(self, position: int, size: int, boxes: _Boxes, wanted: Array) -> Array:
         """A lower bound on how far half an ulp of the inputs moves elements of the gradient by an
         input, (N, n), from second derivatives; 0 for boxes that are not wanted. If too few boxes
         were excused so far, only some of the boxes are examined."""
+        low, high = boxes.low, boxes.high
         found = np.zeros((len(low), size))
         rows = self._bending.chosen(wanted) if position < len(self._wrt) else ()
         for bend in self._bends if len(rows) else ():
@@ -502,11 +523,10 @@ class Proof:
     def _of_gradients(
         self,
         gradients: list[Enclosed | None],
-        count: int,
-        low: Ordinals,
-        high: Ordinals,
+        boxes: _Boxes,
         wanted: np.uint8,
     ) -> Array:
+        count = len(boxes.low)
         kept_wanted, right_wanted = (
             bool(wanted & _BIT[kind])
             for kind in ("gradient-underflow-to-zero", "gradient-inaccurate")
@@ -527,12 +547,12 @@ class Proof:
             if failing().any():
                 own = own | (~g.bad & self._own_everywhere(position + 1))
             fails = failing(lost & ~own, off & ~own)
-            bent = self._bent(position, g.lo.shape[1], low, high, fails)
+            bent = self._bent(position, g.lo.shape[1], boxes, fails)
             own = own | (g.error <= allowed * bent)
             asked = failing(lost & ~own, off & ~own)
             helped = fails & ~asked
             if asked.any():
-                sharp, moved = self._sharper(position + 1, g, low, high, asked)
+                sharp, moved = self._sharper(position + 1, g, boxes, asked)
                 still_lost, still_off = self._fails_of(sharp)
                 lost, off = lost & still_lost, off & still_off
                 own |= sharp.error <= allowed * np.maximum(moved, bent)
@@ -560,20 +580,34 @@ class Proof:
         return lost, ~(((allowed > 0) & (g.a <= allowed * top)) | small)
 
 
+class _Boxes:
+    """Boxes (N, D), and all numbers of the program over them."""
+
+    def __init__(self, low: Ordinals, high: Ordinals, run: Run) -> None:
+        self.low, self.high, self.run = low, high, run
+        self._numbers: Numbers | None = None
+
+    def numbers(self, adjoints: Adjoints) -> Numbers:
+        """What reverse passes take."""
+        if self._numbers is None:
+            self._numbers = adjoints.numbers(self.run, size_of(len(self.low)))
+        return self._numbers
+
+
 class _Worth:
     """Decides how many boxes to examine by a costly method, from how many it was used on and how
     many it decided. If it decides fewer than one of `seldom` boxes, only one of so many is
-    examined."""
+    examined; without such a number, all are."""
 
-    def __init__(self, seldom: int) -> None:
+    def __init__(self, seldom: int | None) -> None:
         self._seldom = seldom
         self._asked, self._decided = 0, 0
 
     def chosen(self, wanted: Array) -> Array:
         """The rows to examine: all that are wanted, or some of them."""
         rows = np.flatnonzero(wanted)
-        few = self._decided * self._seldom < self._asked
-        rows = rows[:: self._seldom] if few else rows
+        if self._seldom is not None and self._decided * self._seldom < self._asked:
+            rows = rows[:: self._seldom]
         self._asked += len(rows)
         return rows
 

@@ -213,7 +213,8 @@ class Searching:
         return self._exact
 
     def _prove_on(self, most: int) -> None:
-        """Continue the proof of each kind as long as its open part shrinks."""
+        """Continue the proof of each kind as long as its open part shrinks, or its boxes may be too
+        large for anything to be proven in them."""
         proof = self._proof
         if proof is None:
             return
@@ -221,7 +222,8 @@ class Searching:
         self._prove(most)
         for kind, share in before.items():
             shrinks = proof.open_share(kind) < _SHRINKS * share
-            self._stuck[kind] = 0 if shrinks else self._stuck[kind] + 1
+            goes_on = shrinks or not proof.needs_points(kind, self._rng)
+            self._stuck[kind] = 0 if goes_on else self._stuck[kind] + 1
         proof.give_up(kind for kind, turns in self._stuck.items() if turns >= _STUCK)
 
     def _prove(self, most: int) -> None:

@@ -98,6 +98,9 @@ _CONTINUOUS = frozenset(
         *("leaky_relu", "hardtanh", "erf", "erfc", "ndtr", "lgamma", "digamma", "gaussian"),
         *("normal_density", "logistic_density", "sech_squared", "one_minus_square", "sum", "mean"),
         *("var", "max", "min", "logsumexp", "softmax", "log_softmax", "matmul", "dot", "outer"),
+        *("norm", "std", "centered", "cumsum", "einsum", "entr", "xlogy", "xlog1py", "log_ndtr"),
+        *("i0", "log1mexp", "logit", "det", "logdet", "slogdet_logabs", "inv", "solve"),
+        *("bce_terms", "kl_terms", "logistic_terms", "soft_nll"),
     )
 )
 """Rows that are continuous where they have values, and whose derivatives are those of the table."""
@@ -134,6 +137,29 @@ class Sharper:
     smooth: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Of a program over boxes: `own`, by node the errors of its kernel, `given`, by name the ranges
+    that a reverse pass takes, or masks, and in which boxes nothing jumps."""
+
+    own: Mapping[int, Bounds | None]
+    given: Mapping[str, Mask | tuple[Bounds, Bounds, Bounds]]
+    in_one_piece: Array
+
+    def of(self, rows: Array) -> tuple[dict[int, Bounds | None], dict[str, Any]]:
+        """Of some boxes."""
+        own = {i: None if one is None else one[rows] for i, one in self.own.items()}
+        given: dict[str, Any] = {}
+        for name, one in self.given.items():
+            if isinstance(one, Mask):
+                given[name] = one.map(lambda part: part[rows])
+                continue
+            lo, hi, bad = (part[rows] for part in one)
+            zero = np.broadcast_to(0.0, lo.shape)
+            given[name] = Enclosed(lo, hi, zero, zero, bad, np.broadcast_to(False, lo.shape))
+        return own, given
+
+
 class Adjoints:
     """Of the outputs of a program. Raises Exceeds where the reverse pass has no enclosure."""
 
@@ -142,18 +168,19 @@ class Adjoints:
         self._program = program
         self._written = _Writer(program, values, dtype).written()
 
-    def of(
-        self, low: Mapping[str, Array], high: Mapping[str, Array], count: int, output: int
-    ) -> Sharper:
-        """What is known of an output over boxes, arrays (count, *shape) of least and largest
-        numbers."""
-        written, size = self._written, size_of(count)
-        run = self._program.run(
-            {n: between(filled(low[n], size), filled(high[n], size)) for n in low}, size
-        )
+    def numbers(self, run: Run, size: int) -> Numbers:
+        """What reverse passes take of the program, run over so many boxes."""
+        written = self._written
         with np.errstate(all="ignore"):
             own = self._own_errors(run, size)
             given = {name: self._about(run, index, size) for name, index in written.given.items()}
+            return Numbers(own, given, self._one_piece(run, size))
+
+    def of(self, numbers: Numbers, rows: Array, output: int) -> Sharper:
+        """What is known of an output over some of the boxes."""
+        written, count = self._written, len(rows)
+        size = size_of(count)
+        own, given = numbers.of(filled(rows, size))
         place = self._program.program.outputs[output]
         assert place is not None
         found = []
@@ -176,7 +203,7 @@ class Adjoints:
                 np.stack(ends, axis=1) for ends in zip(*((x.lo, x.hi) for x in parts), strict=True)
             )
             ranges[name] = np.where(lost, -np.inf, lo), np.where(lost, np.inf, hi)
-        return Sharper(errors, ranges, self._one_piece(run, size)[:count])
+        return Sharper(errors, ranges, numbers.in_one_piece[rows])
 
     def _one_piece(self, run: Run, size: int) -> Array:
         """In which boxes nothing jumps in exact arithmetic."""
@@ -243,8 +270,7 @@ class Adjoints:
             return as_mask(value).map(lambda part: np.broadcast_to(part, shape))
         spread = as_enclosed(value).map(lambda part: np.broadcast_to(part, shape))
         error = np.where(spread.bad, np.inf, spread.error)
-        found = between(spread.lo - error, spread.hi + error)
-        return replace(found, bad=spread.bad | ~np.isfinite(error))
+        return spread.lo - error, spread.hi + error, spread.bad | ~np.isfinite(error)
 
 
 def _near(x: Any) -> Any:
@@ -314,7 +340,7 @@ class _Writer:
             program,
             self._writer.constants,
             FORMATS[_WIDE],
-            Rounding.of(FORMATS[_WIDE], False),
+            replace(Rounding.of(FORMATS[_WIDE], False), exact=True),
             masks,
         )
         reached = [i for i, _ in found]
@@ -332,6 +358,8 @@ class _Writer:
         if node.op == "where":
             return kinds == ["bool", "float", "float"]
         still = not any(nodes[i].kind != "float" and i in self._moves for i in node.args)
+        if node.op == "norm" and node.keywords.get("ord") not in (None, 1, 2):
+            return False  # its derivative has a row without a rule
         return node.op in _CONTINUOUS and "float" in kinds and still
 
     def _is_number(self, index: int) -> bool:

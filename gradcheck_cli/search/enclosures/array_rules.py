@@ -21,6 +21,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     exact,
     literals,
     outward,
+    ranged,
     rounded,
     unrounded,
     up,
@@ -368,12 +369,20 @@ def accumulated(
     def total(part: Any) -> Any:
         return np.sum(part, axis=axes, keepdims=keepdims)
 
+    above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
+    below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+    bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
+    with np.errstate(all="ignore"):
+        lost = (count - 1) * 2.0**-52
+        lo = (total(x.lo) - lost * total(np.abs(x.lo))) / scale
+        hi = (total(x.hi) + lost * total(np.abs(x.hi))) / scale
+    if rounding.exact:
+        return ranged(Enclosed(lo, hi, x.d, x.a, bad, undefined), above, below)
     gamma = max(count - 1, 0) * rounding.unit
     gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
     with np.errstate(all="ignore"):
         most = total(x.most)
-        alike = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
-        alike |= np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+        alike = above | below
         d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
         d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
         d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
@@ -381,18 +390,12 @@ def accumulated(
         if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
             kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
             a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
-        lost = (count - 1) * 2.0**-52
-        lo = total(x.lo) - lost * total(np.abs(x.lo))
-        hi = total(x.hi) + lost * total(np.abs(x.hi))
-    bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
-    above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
-    below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
     with np.errstate(all="ignore"):  # no part of it may overflow
         bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
     once = rounding.unit if scale == 1 else rounding.quotient
     once = 0.0 if count <= 1 and scale == 1 else once
     least = rounding.least if scale != 1 else sums(rounding)
-    mean = Enclosed(lo / scale, hi / scale, d, a / scale, bad, undefined)
+    mean = Enclosed(lo, hi, d, a / scale, bad, undefined)
     found = rounded(rounding, mean, relative=once, least=least, above=above, below=below)
     return relative(found)
 
@@ -510,8 +513,8 @@ RULES["cummin"] = _running(RULES["min"])
 
 
 _EXP_ULPS = 6
-"""Times the error of a function of a library: PyTorch's softmax takes an exponential that is right
-to 20 ulps."""
+"""Times the error of a function of a library: PyTorch's softmax, and log_softmax, take an
+exponential that is right to 20 ulps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,9 +529,12 @@ class _Exponentials:
     each: Bounds
 
 
-def _exponentials(rounding: Rounding, x: Enclosed, axis: int) -> _Exponentials:
-    """The largest number has exp(0), which is 1 in every engine. Of others, x - max x is rounded,
-    by u t for a distance t, and u t exp(-t) is below 0.37 u. The sum is not below 1."""
+def _exponentials(
+    rounding: Rounding, x: Enclosed, axis: int, times: float = _EXP_ULPS
+) -> _Exponentials:
+    """Each is off by so many `times` the error of a function of a library. The largest number has
+    exp(0), which is 1 in every engine. Of others, x - max x is rounded, by u t for a distance t,
+    and u t exp(-t) is below 0.37 u. The sum is not below 1."""
     count, u = x.lo.shape[axis], rounding.unit
     with np.errstate(all="ignore"):
         e = np.where(x.bad, np.inf, x.error)
@@ -537,7 +543,7 @@ def _exponentials(rounding: Rounding, x: Enclosed, axis: int) -> _Exponentials:
         near = np.maximum(top - high, 0.0)
         far = np.max(high, axis=axis, keepdims=True) - low
         parts = np.exp(-near) * (1 + 2.0**-40)
-        own = _EXP_ULPS * rounding.library
+        own = times * rounding.library
         terms = parts * own + u * np.where(near > 1, near * parts, 0.37) + rounding.library_least
         rest, off = (  # one of those that may be the largest is
             up(np.sum(p, axis=axis, keepdims=True) - np.max(p, axis=axis, keepdims=True))
@@ -607,9 +613,10 @@ def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
 def _logsumexp(
     rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
 ) -> Enclosed:
-    """max x + log of a sum from 1 to n. Its inputs move it by their largest error."""
+    """max x + log of a sum from 1 to n, by functions of a library. Its inputs move it by their
+    largest error."""
     flat, kept = in_lines(x, axis)
-    count, parts = flat.lo.shape[-1], _exponentials(rounding, flat, -1)
+    count, parts = flat.lo.shape[-1], _exponentials(rounding, flat, -1, 1.0)
     with np.errstate(all="ignore"):
         lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
         slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)

@@ -169,7 +169,8 @@ class Rounding:
     at most, and by `library_least` in a function of a library.
     `flush`: it takes and gives 0 for all subnormal numbers. `loose`: it may multiply by a rounded
     reciprocal in place of a division, and compute a function of a library by several roundings.
-    `again`: it may compute a number anew for each of its uses, and round differently."""
+    `again`: it may compute a number anew for each of its uses, and round differently. `exact`:
+    it does not round, and nothing but ranges is asked for."""
 
     unit: float
     largest: float
@@ -180,6 +181,14 @@ class Rounding:
     flush: bool = False
     loose: bool = False
     again: bool = False
+    exact: bool = False
+
+    def within(self, ulps: tuple[float, float] | None) -> Rounding:
+        """The same in a kernel whose functions of a library are within so many ulps in float32 and
+        float64; in half precision, rounding once counts for much more than these."""
+        if ulps is None or self.loose or self.unit > 2.0**-24:
+            return self
+        return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
 
     @property
     def overflow(self) -> float:
@@ -302,6 +311,8 @@ def rounded(
     arguments that are not bad, what does not fit the dtype is then an infinity of its sign: since
     |v| (1 + d) + a > `largest`, |v| is more than half of that where d < 1/2 and
     a < `largest` / 8, and the error is less than |v|."""
+    if rounding.exact:
+        return ranged(result, above, below)
     u = rounding.unit if relative is None else relative
     eta = rounding.least if least is None else least
     parts = result.lo, result.hi, result.d, result.a, result.bad, result.undefined
@@ -335,6 +346,17 @@ def rounded(
     gap = np.where(a == 0, np.broadcast_to(gap, shape) * (1 - 2 * u - 2.0**-40), 0.0)
     broken, bad = beyond & ~bad, bad | ~known
     return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)
+
+
+def ranged(result: Enclosed, above: Flags | bool = False, below: Flags | bool = False) -> Enclosed:
+    """The result of an operation whose range alone is asked for."""
+    lo, hi = outward(result.lo, result.hi)
+    lo = lo if above is False else np.where(above, np.maximum(lo, 0.0), lo)
+    hi = hi if below is False else np.where(below, np.minimum(hi, 0.0), hi)
+    zero = np.broadcast_to(0.0, np.broadcast_shapes(lo.shape, np.shape(result.bad)))
+    lo, hi = np.broadcast_to(lo, zero.shape), np.broadcast_to(hi, zero.shape)
+    flags = (np.broadcast_to(part, zero.shape) for part in (result.bad, result.undefined))
+    return Enclosed(lo, hi, zero, zero, *flags)
 
 
 def power_of_two_below(size: Bounds) -> Bounds:

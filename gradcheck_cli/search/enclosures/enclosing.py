@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy as copied
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from gradcheck_cli.search.enclosures.faithful import (
     ADDS_IN_ANY_ORDER,
     BEYOND_THRESHOLD,
     MULTIPLIES,
+    ULPS,
     kernel_of,
 )
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
@@ -58,12 +60,14 @@ _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 @dataclass(frozen=True, slots=True)
 class Step:
     """An operation of a batched program, with its place in the program of one point (None: it has
-    none there), what is known of it, and how far its kernel is from its name (BEYOND_THRESHOLD)."""
+    none there), what is known of it, how its kernel rounds, and how far that is from its name
+    (BEYOND_THRESHOLD)."""
 
     index: int
     node: Node
     own: int | None
     fact: Fact | None
+    rounding: Rounding
     part: float | None
 
 
@@ -92,6 +96,10 @@ class Run:
     @property
     def outputs(self) -> list[Any]:
         return [None if i is None else self.values[i] for i in self.compiled.outputs]
+
+    def first(self, count: int) -> list[Enclosed | None]:
+        """The outputs over the first boxes."""
+        return [None if y is None else _first(y, count) for y in self.outputs]
 
 
 class BoxProgram:
@@ -125,11 +133,20 @@ class BoxProgram:
         self, low: Mapping[str, Array], high: Mapping[str, Array], count: int
     ) -> list[Enclosed | None]:
         """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
+        return self.over(low, high, count).first(count)
+
+    def over(self, low: Mapping[str, Array], high: Mapping[str, Array], count: int) -> Run:
+        """All numbers over boxes, the last of which is repeated."""
         size = size_of(count)
-        found = self.run(
-            {n: between(filled(low[n], size), filled(high[n], size)) for n in low}, size
-        )
-        return [None if y is None else _first(y, count) for y in found.outputs]
+        ends = {n: between(filled(low[n], size), filled(high[n], size)) for n in low}
+        return self.run(ends, size)
+
+    def ranges(self) -> BoxProgram:
+        """The same program, of which nothing but ranges is asked for."""
+        found = copied(self)
+        found.rounding = replace(self.rounding, exact=True)
+        found._compiled = {}
+        return found
 
     def run(self, given: Mapping[str, Any], size: int) -> Run:
         """All numbers over so many boxes (one of the sizes of `size_of`), of these inputs."""
@@ -167,7 +184,8 @@ class BoxProgram:
                 found.values[index] = self._constant(node)
             else:
                 threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-                step = Step(index, node, own.get(index), facts.get(index), threshold)
+                rounding = self.rounding.within(ULPS.get(kernel_of(node)))
+                step = Step(index, node, own.get(index), facts.get(index), rounding, threshold)
                 if moves.intersection(node.args):
                     found.steps.append(step)
                     moves.add(index)
@@ -194,7 +212,7 @@ class BoxProgram:
             taken = [array_rules.as_enclosed(x) for x in taken]
         if len(args) == 2 and args[0] is args[1]:
             taken[1] = taken[0]
-        found = RULES[node.op](self.rounding, *taken, **node.keywords)
+        found = RULES[node.op](step.rounding, *taken, **node.keywords)
         broken = stays_broken(self.rounding, node.op, taken)
         if np.any(broken):
             found = replace(found, broken=found.broken | broken)

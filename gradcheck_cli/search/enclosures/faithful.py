@@ -74,6 +74,28 @@ BEYOND_THRESHOLD = dict.fromkeys(("aten.softplus", "aten.softplus_backward"), 2.
 """Relative. Kernels that choose (`where`) something simpler beyond a threshold, and how far that is
 from what they are named after. PyTorch's softplus is linear beyond 20: exp(-20) is 2^-28.9."""
 
+ULPS = {
+    **dict.fromkeys(("aten.exp", "aten.log", "aten.log1p", "aten.log2"), (1.0, 1.0)),
+    **dict.fromkeys(("aten.asin", "aten.acos", "aten.atan", "aten.pow"), (1.0, 1.0)),
+    **dict.fromkeys(("aten.silu", "aten.logsumexp"), (1.0, 1.0)),
+    **dict.fromkeys(("aten.softplus_backward", "aten.log_sigmoid_backward"), (1.0, 1.0)),
+    **dict.fromkeys(("aten.sin", "aten.cos"), (3.5, 1.0)),
+    **dict.fromkeys(("aten.expm1", "aten.tan"), (1.5, 1.0)),
+    "aten.log10": (2.1, 1.7),
+    **dict.fromkeys(("aten.sigmoid", "aten.silu_backward"), (2.1, 2.1)),
+    **dict.fromkeys(("aten.softplus", "aten.log_sigmoid_forward"), (2.1, 2.1)),
+    **dict.fromkeys(("aten.tanh", "aten.mish"), (2.3, 2.3)),
+}
+"""ulps. Within how many the functions of a library are in a kernel, in float32 and float64; others
+are within `LIBRARY_ULPS`. PyTorch takes SLEEF's, with a bound of 1 in their names (u10), of 3.5 for
+sin and cos of float32 (aten/src/ATen/cpu/vec/vec512/vec512_float.h); or those of MKL in its mode of
+high accuracy, below 1 (ATen/cpu/vml.h, VML_HA); or those of the C library where it takes numbers
+one by one: of glibc, the largest known errors are below 1, but for tanh (2.19 and 2.22), tan
+(1.48) and log10 (2.07 and 1.62) (P. Zimmermann, Accuracy of Mathematical Functions, 2022). A
+sigmoid is 1 / (1 + exp(-x)), softplus is log1p(exp(x)): of two functions, or one and two roundings,
+each moves the result by less than a part of 2^-23, so both are 2 and what squares of that leave.
+`python -m tests.fuzz.library` measures these."""
+
 LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute
 a function of a library by several roundings to it, or to more digits."""

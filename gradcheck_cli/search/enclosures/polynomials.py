@@ -91,17 +91,19 @@ class Polynomials:
     def _is_excused(
         self, p: Polynomial, counted: Collection[int], least: float, times: float
     ) -> bool:
-        """Of an error S + a + d |v|, a and d |v| are below 1/16 `least` |v| together: where it is
-        larger than `least` |v|, S is 15/16 of it. Half an ulp of an element moves v by the sum of
-        all terms that have it: of one term alone, if no other has it."""
-        if p.d > least / 32 or p.a > least / 32 * self._rounding.normal:
+        """Of an error S + a + d |v|, a is a part of |v|, as |v| is not below the smallest normal
+        number: where it is larger than `least` |v|, S is all of it but these parts of `least`. Half
+        an ulp of an element moves v by the sum of all terms that have it: of one term alone, if no
+        other has it."""
+        part = 1 - (p.a / self._rounding.normal + p.d) / least * _UP
+        if part <= 0:
             return False
         used = Counter(i for m in p.terms for i in set(m))
         unit = self._rounding.unit
         for m, (c, size, e) in p.terms.items():
             alone = sum(m.count(i) for i in set(m) if used[i] == 1 and i in counted)
             sure = max(abs(c) - _LEFT * size, 0.0)
-            if e * _UP > 15 / 16 * times * unit * alone * sure:
+            if e * _UP > part * times * unit * alone * sure:
                 return False
         return True
 

@@ -22,6 +22,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Flags,
     Rounding,
     exact,
+    ranged,
     rounded,
     unrounded,
     up,
@@ -63,7 +64,7 @@ def or_overflowing(x: Enclosed) -> Enclosed:
 
 def read(rounding: Rounding, x: Enclosed) -> Enclosed:
     """An argument as an engine takes it that flushes subnormal numbers."""
-    if not rounding.flush:
+    if not rounding.flush or rounding.exact:
         return x
     with np.errstate(all="ignore"):
         small = (x.least - x.error < rounding.normal) & ~(x.away > rounding.normal)
@@ -94,6 +95,11 @@ def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
 def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |x + y| + ax + ay where x and y have one sign, else what cancels stays.
     A sum that underflows is exact. What overflows does so beside a number that is small to it."""
+    if rounding.exact:
+        with np.errstate(all="ignore"):
+            ends = x.lo + y.lo, x.hi + y.hi
+        above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
+        return ranged(Enclosed(*ends, x.d, x.a, *flags(x, y)), above, below)
     with np.errstate(all="ignore"):
         lo, hi = x.lo + y.lo, x.hi + y.hi
         alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
@@ -188,13 +194,16 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         if _is(one, 1.0) and not rounding.flush:
             whole = replace(other, undefined=one.undefined | other.undefined)
             return _spread(whole, np.broadcast_shapes(x.lo.shape, y.lo.shape))
-    scales = _are_powers_of_two(x) | _are_powers_of_two(y)
-    with np.errstate(all="ignore"):
-        lo, hi = products(x, y, x is y)
-        d = up(x.d + y.d + x.d * y.d)
-        a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
     above = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0)) | (x is y)
     below = ((x.lo >= 0) & (y.hi <= 0)) | ((x.hi <= 0) & (y.lo >= 0))
+    lo, hi = products(x, y, x is y)
+    if rounding.exact:
+        found = ranged(Enclosed(lo, hi, x.d, x.a, *flags(x, y)), above, below)
+        return _with_zeros(found, (x.most == 0) | (y.most == 0))
+    scales = _are_powers_of_two(x) | _are_powers_of_two(y)
+    with np.errstate(all="ignore"):
+        d = up(x.d + y.d + x.d * y.d)
+        a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
     u = np.where(scales, 0.0, rounding.unit)
     with np.errstate(all="ignore"):
         gap = np.nan_to_num(x.away * y.away, nan=0.0)
@@ -245,7 +254,7 @@ def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
 def stays_broken(rounding: Rounding, op: str, xs: Sequence[Any]) -> Flags | bool:
     """Whether the result of a row is nan or infinite because an argument is, for certain. A sum
     counts where the other number cannot bring back a product that is fused with it."""
-    if op not in _STAYS or not all(isinstance(x, Enclosed) for x in xs):
+    if rounding.exact or op not in _STAYS or not all(isinstance(x, Enclosed) for x in xs):
         return False
     if op not in ("add", "subtract"):
         broken = np.broadcast_arrays(*(x.broken for x in xs[: _STAYS[op]]))
@@ -280,12 +289,19 @@ def _square(rounding: Rounding, x: Enclosed) -> Enclosed:
 def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1. A divisor that
     overflows, or whose reciprocal may be flushed, has a quotient near 0."""
+    above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
+    below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
+    pole = (y.lo <= 0) & (y.hi >= 0)
     with np.errstate(all="ignore"):
-        pole = (y.lo <= 0) & (y.hi >= 0)
-        r, soft = unless_0(y)
-        hits = pole | ~(r < 1)
         corners = [p / q for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
         lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
+    if rounding.exact:
+        bad, undefined = flags(x, y)
+        return ranged(Enclosed(lo, hi, x.d, x.a, bad | pole, undefined | pole), above, below)
+    with np.errstate(all="ignore"):
+        r, soft = unless_0(y)
+        hits = pole | ~(r < 1)
         d = up((x.d + r) / (1 - r))
         a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
         # what is so small that the quotient overflows may as well be flushed
@@ -298,9 +314,6 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         rough = rounding.loose & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
         a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
-    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
-    above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
-    below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
     with np.errstate(all="ignore"):
         gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
     result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
@@ -328,8 +341,10 @@ def _reciprocal_overflows(rounding: Rounding, y: Enclosed) -> Flags:
 
 @rule("reciprocal")
 def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Engines that flush refine an estimate of half the digits by what may be flushed."""
+    """Some refine an estimate of half the digits, by what they may flush."""
     found = divide(rounding, exact(np.ones(x.lo.shape)), x)
+    if not rounding.loose:
+        return found
     with np.errstate(all="ignore"):
         d = up(found.d + rounding.library)
         rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
@@ -356,8 +371,10 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
 
 @rule("rsqrt")
 def _rsqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Engines refine an estimate, to the last digits but a few."""
+    """Some refine an estimate, to the last digits but a few."""
     found = divide(rounding, exact(np.ones(x.lo.shape)), sqrt(rounding, x))
+    if not rounding.loose:
+        return found
     return replace(found, d=up(found.d + rounding.library))
 
 
