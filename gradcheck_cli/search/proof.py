@@ -268,7 +268,7 @@ class Proof:
             sharper = self._adjoints.of(numbers, np.arange(len(some)), output)
             slopes = self._slopes(sharper, some, some, off.shape[1])
             if slopes is not None:
-                moved = slopes.moves * self._rounding.unit
+                moved = np.where(sharper.derived, slopes.moves, 0.0) * self._rounding.unit
                 found[rows] = off[rows] <= EXCUSED_MOVES * moved
         return found
 
@@ -454,7 +454,7 @@ class Proof:
         lo, hi = known.lo.copy(), known.hi.copy()
         slopes = self._slopes(found, boxes.low[rows], boxes.high[rows], size)
         if slopes is not None:
-            moves[rows] = slopes.moves * self._rounding.unit
+            moves[rows] = np.where(found.derived, slopes.moves, 0.0) * self._rounding.unit
             self._cut_by(slopes, rows, found.smooth)
             least, most = self._between_ends(output, slopes)
             smooth = found.smooth[:, None]

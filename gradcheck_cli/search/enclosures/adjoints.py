@@ -14,7 +14,10 @@ the rules of the op table, and enclosed with every number between v and c; e_k i
 the row says of arguments that are exact.
 
 A row that is not continuous, or has no derivative, hands nothing on: its e_k is its whole error. A
-choice hands on the side that is chosen exactly; its e_k has what a wrong choice costs.
+choice hands on the side that is chosen exactly; its e_k has what a wrong choice costs. A maximum, a
+size and others have kinks, at which D_kj lies between the slopes of their sides (Clarke,
+Optimization and Nonsmooth Analysis, 1983, theorem 2.3.7): the range of the derivative over a box
+with a kink has all of these. Where a slope has no bound, its range has none.
 """
 
 from __future__ import annotations
@@ -130,10 +133,12 @@ class Sharper:
     """Of an output over boxes: `errors` (N, n), how far each element may be from the exact one,
     inf where that is not known. `slopes`: by input that moves, the least and the largest derivative
     of each element by each of its elements, (N, n, elements); empty where a row hands nothing on.
-    `smooth` (N,): whether the exact numbers have no jump in the box."""
+    `derived` (N, n): whether an element has these derivatives everywhere, without kinks. `smooth`
+    (N,): whether the exact numbers have no jump in the box."""
 
     errors: Bounds
     slopes: Mapping[str, tuple[Bounds, Bounds]]
+    derived: Array
     smooth: Array
 
 
@@ -195,15 +200,17 @@ class Adjoints:
                 slopes[name].append(adjoints[i].map(lambda part: part[:count].reshape(count, -1)))
         errors = np.stack(found, axis=1)
         if not written.is_whole:
-            return Sharper(errors, {}, np.zeros(count, np.bool_))
+            return Sharper(errors, {}, np.zeros(errors.shape, np.bool_), np.zeros(count, np.bool_))
         ranges = {}
+        derived = np.ones(errors.shape, np.bool_)
         for name, parts in slopes.items():
-            lost = np.stack([part.bad | part.undefined for part in parts], axis=1)
+            lost = np.stack([part.bad for part in parts], axis=1)
+            derived &= ~np.any(np.stack([part.undefined for part in parts], axis=1), axis=2)
             lo, hi = (
                 np.stack(ends, axis=1) for ends in zip(*((x.lo, x.hi) for x in parts), strict=True)
             )
             ranges[name] = np.where(lost, -np.inf, lo), np.where(lost, np.inf, hi)
-        return Sharper(errors, ranges, numbers.in_one_piece[rows])
+        return Sharper(errors, ranges, derived, numbers.in_one_piece[rows])
 
     def _one_piece(self, run: Run, size: int) -> Array:
         """In which boxes nothing jumps in exact arithmetic."""
@@ -226,7 +233,7 @@ class Adjoints:
             for index, adjoint in zip(self._written.nodes, adjoints, strict=True):
                 error = own[index]
                 if error is not None:
-                    most = np.where(adjoint.bad | adjoint.undefined, np.inf, adjoint.most)
+                    most = np.where(adjoint.bad, np.inf, adjoint.most)
                     total += np.sum(times(most, error).reshape(size, -1), axis=1)
         return np.where(np.isnan(total), np.inf, up(total))
 
@@ -250,6 +257,9 @@ class Adjoints:
             if not isinstance(whole, Enclosed):
                 found[step.own] = None
                 continue
+            wrong = run.wrong.get(step.index)
+            if wrong is not None:
+                made = replace(made, a=np.minimum(made.a, wrong))
             mine = made if step.own in self._written.handed else whole
             found[step.own] = np.where(mine.bad | whole.bad, np.inf, mine.error)
         for index in range(len(nodes)):

@@ -25,7 +25,15 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
     order_rules,
     special_rules,
 )
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Mask,
+    Rounding,
+    between,
+    literals,
+    up,
+)
 from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged, signed
 from gradcheck_cli.search.enclosures.faithful import (
     ADDS_IN_ANY_ORDER,
@@ -58,10 +66,20 @@ _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Of a choice by a comparison: the number that moves and the one that does not, and the
+    operations, each on its own element, that make the sides of it."""
+
+    moving: int
+    still: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """An operation of a batched program, with its place in the program of one point (None: it has
-    none there), what is known of it, how its kernel rounds, and how far that is from its name
-    (BEYOND_THRESHOLD)."""
+    none there), what is known of it, how its kernel rounds, how far that is from its name
+    (BEYOND_THRESHOLD), and what it chooses by."""
 
     index: int
     node: Node
@@ -69,6 +87,7 @@ class Step:
     fact: Fact | None
     rounding: Rounding
     part: float | None
+    threshold: Threshold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +106,13 @@ class Steps:
 @dataclass(frozen=True, slots=True)
 class Run:
     """All numbers of a program over boxes: `values` by node of the batched program, `single` by
-    node of the program of one point."""
+    node of the program of one point. `wrong`: by node of a choice, how far it is off where the
+    engine chooses the other side."""
 
     compiled: Steps
     values: list[Any]
     single: list[Any]
+    wrong: dict[int, Bounds]
 
     @property
     def outputs(self) -> list[Any]:
@@ -156,11 +177,14 @@ class BoxProgram:
                 self._compiled[size, names] = self._steps(size, names)
             compiled = self._compiled[size, names]
             values, single = compiled.values.copy(), compiled.single.copy()
+            wrong: dict[int, Bounds] = {}
             for name, (index, own) in compiled.moving.items():
                 values[index] = single[own] = given[name]
             for step in compiled.steps:
                 self._take(step, values, single)
-        return Run(compiled, values, single)
+                if step.threshold is not None and not np.all(values[step.node.args[0]].agree):
+                    self._settle(step, step.threshold, values, single, wrong)
+        return Run(compiled, values, single, wrong)
 
     def _steps(self, size: int, names: frozenset[str]) -> Steps:
         """The program for so many boxes. What the inputs that move do not reach is computed."""
@@ -187,6 +211,8 @@ class BoxProgram:
                 rounding = self.rounding.within(ULPS.get(kernel_of(node)))
                 step = Step(index, node, own.get(index), facts.get(index), rounding, threshold)
                 if moves.intersection(node.args):
+                    if node.op == "where" and not self.rounding.exact:
+                        step = replace(step, threshold=_threshold(node, nodes, moves, found.steps))
                     found.steps.append(step)
                     moves.add(index)
                     continue
@@ -203,6 +229,38 @@ class BoxProgram:
         values[step.index] = found
         if step.own is not None:
             single[step.own] = found
+
+    def _settle(
+        self,
+        step: Step,
+        threshold: Threshold,
+        values: list[Any],
+        single: list[Any],
+        wrong: dict[int, Bounds],
+    ) -> None:
+        """The engine takes another side than exact arithmetic only where the compared numbers are
+        no farther apart than their errors: there both sides are enclosed again."""
+        x, still = (array_rules.as_enclosed(values[i]) for i in (threshold.moving, threshold.still))
+        reach = up(x.error + still.error) + (self.rounding.normal if self.rounding.flush else 0.0)
+        lo = np.clip(still.lo - reach, x.lo, x.hi)
+        hi = np.clip(still.hi + reach, x.lo, x.hi)
+        again = {threshold.moving: replace(x, lo=lo, hi=np.maximum(lo, hi))}
+        for part in threshold.steps:
+            again[part.index] = self.computed(
+                part, [again.get(i, values[i]) for i in part.node.args]
+            )
+        sides = [array_rules.as_enclosed(again.get(i, values[i])) for i in step.node.args[1:]]
+        found, mask = values[step.index], values[step.node.args[0]]
+        a, b = sides
+        apart = np.maximum(a.hi, b.hi) - np.minimum(a.lo, b.lo)
+        bad = a.bad | b.bad | ~np.isfinite(apart)
+        most = np.where(bad, np.inf, up(apart + a.error + b.error))
+        right = np.maximum(*(array_rules.as_enclosed(values[i]).a for i in step.node.args[1:]))
+        most = np.where(mask.agree, np.inf, np.maximum(most, right))
+        wrong[step.index] = most
+        values[step.index] = replace(found, a=np.minimum(found.a, most))
+        if step.own is not None:
+            single[step.own] = values[step.index]
 
     def computed(self, step: Step, args: Sequence[Any]) -> Any:
         """What an operation makes of its arguments, by its rule alone."""
@@ -228,6 +286,40 @@ class BoxProgram:
         if node.kind == "bool":
             return np.asarray(node.value)
         return literals(self.rounding, np.asarray(float(node.value or 0.0)))
+
+
+_ORDERS = frozenset(("greater", "greater_equal", "less", "less_equal"))
+_MOST_STEPS = 24  # between a threshold and the sides of a choice
+
+
+def _threshold(
+    node: Node, nodes: Sequence[Node], moves: Collection[int], steps: Sequence[Step]
+) -> Threshold | None:
+    """What a choice depends on, if each element of it is compared with what does not move, and
+    nothing between the compared number and the sides meets other elements."""
+    mask = nodes[node.args[0]]
+    if mask.op not in _ORDERS or mask.shape != node.shape:
+        return None
+    moving = [i for i in mask.args if i in moves]
+    still = [i for i in mask.args if i not in moves]
+    if len(moving) != 1 or len(still) != 1 or nodes[moving[0]].shape != node.shape:
+        return None
+    reached, found = {moving[0]}, []
+    for step in steps:
+        if reached.intersection(step.node.args):
+            row = ROWS[step.node.op]
+            if step.node.kind != "float" or step.node.shape != node.shape or not row.elementwise:
+                continue  # what takes it is refused below
+            reached.add(step.index)
+            found.append(step)
+    parts, wanted = [], set(node.args[1:]).intersection(reached)
+    for step in reversed(found):
+        if step.index in wanted:
+            parts.append(step)
+            wanted |= reached.intersection(step.node.args)
+    if not parts or len(parts) > _MOST_STEPS:
+        return None
+    return Threshold(moving[0], still[0], tuple(reversed(parts)))
 
 
 def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
