@@ -1,7 +1,7 @@
 """How far an engine's functions of a library are off: in ulps, beside what a proof of
 `gradcheck search` assumes (`faithful.ULPS`).
 
-    python -m tests.fuzz.library [--dtype float64] [--every N] [--only exp,log]
+    python -m tests.fuzz.library [--dtype float64] [--every N] [--only exp log]
 
 In float32, every Nth number of those at which the function is neither its argument nor constant
 is compared with float64; in float64, that many drawn ones with long double. Arrays are once
@@ -38,10 +38,6 @@ def _log_sigmoid(x: Any) -> Any:
     return -_softplus(-x)
 
 
-def _cube(x: Any) -> Any:
-    return x**3.5
-
-
 @dataclass(frozen=True, slots=True)
 class Function:
     """A kernel, its function in torch, the right one, and the range in which it is measured.
@@ -58,7 +54,7 @@ class Function:
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    one.name: one
+    f"{one.name}{one.of[0] if one.of else ''}": one
     for one in (
         Function("aten.exp", "exp", np.exp, -87.0, 88.7),
         Function("aten.expm1", "expm1", np.expm1, -20.0, 88.7),
@@ -83,7 +79,9 @@ FUNCTIONS: Mapping[str, Function] = {
             87.0,
             several=True,
         ),
-        Function("aten.pow", "pow", _cube, 1e-10, 1e10, (3.5,)),
+        Function("aten.pow", "pow", lambda x: x**3.5, 1e-10, 1e10, (3.5,)),
+        Function("aten.pow", "pow", lambda x: 1 / np.sqrt(x), 1e-30, 1e30, (-0.5,), True),
+        Function("aten.pow", "pow", lambda x: 1 / (x * x), -1e15, 1e15, (-2.0,), True),
     )
 }
 _NEXT_TO_NOTHING = 2.0**-30  # below that, a function is its argument, or constant
@@ -143,10 +141,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--every", type=int, default=101)
-    parser.add_argument("--only", default=",".join(FUNCTIONS))
+    parser.add_argument("--only", nargs="*", default=list(FUNCTIONS))
     options = parser.parse_args()
     beyond = 0
-    for name in options.only.split(","):
+    for name in options.only:
         one = FUNCTIONS[name]
         assumed = ULPS.get(one.kernel, (LIBRARY_ULPS,) * 2)[options.dtype == "float64"]
         most, place = worst(one, options.dtype, options.every)

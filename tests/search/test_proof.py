@@ -179,6 +179,21 @@ def test_a_leaf_is_right_only_if_its_number_is_near_the_exact_one() -> None:
     assert not bits(answered=np.zeros(4, np.bool_))[0]
 
 
+@pytest.mark.parametrize(
+    ("model", "points"), [("sin(x[0] * x[1])", False), ("1 - cos(x[0])", True)]
+)
+def test_boxes_are_in_vain_only_where_points_are(model: str, points: bool) -> None:
+    """Beside a zero that half an ulp of the inputs moves as far, small boxes are proven."""
+    spec = spec_of("{x: {value: [1, 1], domain: [-2, 2]}}", model)
+    domain = domain_in(spec)
+    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    gradient = engine_program(reference(), question)
+    proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
+    assert proof.has_boxes("value-inaccurate")
+    proof.advance(Budget(5.0), 512)
+    assert proof.needs_points("value-inaccurate", np.random.default_rng(0)) == points
+
+
 def test_points_are_spread_only_if_they_are_few() -> None:
     spec = spec_of("{x: {value: 1, domain: [-1, 1]}}", "1 - cos(x)")
     domain = domain_in(spec, "bfloat16")

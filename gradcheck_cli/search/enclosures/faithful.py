@@ -76,14 +76,15 @@ from what they are named after. PyTorch's softplus is linear beyond 20: exp(-20)
 
 ULPS = {
     **dict.fromkeys(("aten.exp", "aten.log", "aten.log1p", "aten.log2"), (1.0, 1.0)),
-    **dict.fromkeys(("aten.asin", "aten.acos", "aten.atan", "aten.pow"), (1.0, 1.0)),
+    **dict.fromkeys(("aten.asin", "aten.acos", "aten.atan"), (1.0, 1.0)),
     **dict.fromkeys(("aten.silu", "aten.logsumexp"), (1.0, 1.0)),
     **dict.fromkeys(("aten.softplus_backward", "aten.log_sigmoid_backward"), (1.0, 1.0)),
-    **dict.fromkeys(("aten.sin", "aten.cos"), (3.5, 1.0)),
+    **dict.fromkeys(("aten.sin", "aten.cos"), (4.0, 1.0)),
     **dict.fromkeys(("aten.expm1", "aten.tan"), (1.5, 1.0)),
     "aten.log10": (2.1, 1.7),
-    **dict.fromkeys(("aten.sigmoid", "aten.silu_backward"), (2.1, 2.1)),
-    **dict.fromkeys(("aten.softplus", "aten.log_sigmoid_forward"), (2.1, 2.1)),
+    "aten.pow": (2.0, 2.0),
+    **dict.fromkeys(("aten.sigmoid", "aten.silu_backward", "aten.softplus"), (2.1, 2.1)),
+    "aten.log_sigmoid_forward": (2.6, 2.6),
     **dict.fromkeys(("aten.tanh", "aten.mish"), (2.3, 2.3)),
 }
 """ulps. Within how many the functions of a library are in a kernel, in float32 and float64; others
@@ -91,10 +92,12 @@ are within `LIBRARY_ULPS`. PyTorch takes SLEEF's, with a bound of 1 in their nam
 sin and cos of float32 (aten/src/ATen/cpu/vec/vec512/vec512_float.h); or those of MKL in its mode of
 high accuracy, below 1 (ATen/cpu/vml.h, VML_HA); or those of the C library where it takes numbers
 one by one: of glibc, the largest known errors are below 1, but for tanh (2.19 and 2.22), tan
-(1.48) and log10 (2.07 and 1.62) (P. Zimmermann, Accuracy of Mathematical Functions, 2022). A
-sigmoid is 1 / (1 + exp(-x)), softplus is log1p(exp(x)): of two functions, or one and two roundings,
-each moves the result by less than a part of 2^-23, so both are 2 and what squares of that leave.
-`python -m tests.fuzz.library` measures these."""
+(1.48) and log10 (2.07 and 1.62) (P. Zimmermann, Accuracy of Mathematical Functions, 2022). expm1 is
+off by 1.000 at -16.6, so that it counts as more. x^-2 and x^-0.5 are quotients, of two roundings
+and a root. A sigmoid is 1 / (1 + exp(-x)), softplus is log1p(exp(x)): two functions, or one and two
+roundings, move the result by a part of 2^-22 and what squares of that leave; log_sigmoid is
+min(x, 0) - log1p(exp(-|x|)), with one rounding more. `python -m tests.fuzz.library` measures
+them: at all numbers of float32, exp, logarithms, atan, asin and acos are off by 0.98 at most."""
 
 LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute

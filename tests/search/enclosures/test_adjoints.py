@@ -33,6 +33,10 @@ FORMULAS = {
     "a softmax": "sum(softmax(x) * x) - logsumexp(x)",
     "a power whose exponent moves, through 0 and 1": "sum((0.5 + abs(x)) ** (2.2 * x) * x)",
     "a choice that does not move": "sum(where(reshape([2.0, 1.0], (2,)) > 1.5, x ** 3 - x, x))",
+    "sizes and extrema with kinks": "sum(abs(exp(x) - 1.2) * x) + max(exp(x)) - norm(exp(x) - 1.1)",
+    "a choice that goes on at its threshold": (
+        "sum(where(exp(x) < 1.2, exp(-abs(exp(x) - 1.2)), 2 - exp(-abs(exp(x) - 1.2))))"
+    ),
     "moved numbers": "sum(concatenate([x[0:1] * x[1:2], x * 3.3]) ** 3)",
 }
 
@@ -98,6 +102,17 @@ def test_slopes_hold_all_derivatives_in_the_box() -> None:
     assert np.all(most >= [1.875, 0.5625])
     assert np.all(least >= [0.99, 0.24])
     assert found.smooth.all()
+
+
+@pytest.mark.parametrize("model", ["sum(abs(exp(x) - 1.2) * x)", "max(exp(x)) * 0.7"])
+def test_a_kink_hands_errors_on_and_has_no_derivative(model: str) -> None:
+    """A wide box around it does not take the error of one side for the distance of both."""
+    known = Known(rounded(spec_of("{x: [0.5, 0.7]}", model).program, "float32"))
+    found = known.by_adjoints(np.array([0.1, 0.1]), np.array([0.3, 0.3]))
+    assert found.errors[0, 0] < 2.0**-20
+    assert (found.derived.all(), found.smooth.all()) == (False, True)
+    beside = known.by_adjoints(np.array([0.5, 0.3]), np.array([0.6, 0.4]))
+    assert beside.derived.all()
 
 
 def test_a_jump_is_no_slope() -> None:

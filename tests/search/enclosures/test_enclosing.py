@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.program import CONSTANT, INPUT
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding
 from gradcheck_cli.search.enclosures.enclosing import (
     BoxProgram,
@@ -13,6 +16,7 @@ from gradcheck_cli.search.enclosures.enclosing import (
     unrolled,
 )
 from gradcheck_cli.truth.plain import PlainFunction
+from reference_engine.traced import ROWS
 from tests.search.searched import searched, spec_of
 
 FLOAT32 = FORMATS["float32"]
@@ -51,6 +55,44 @@ def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
     (found,) = program({"x": np.ones(1)}, {"x": np.ones(1)}, 1)
     assert found is not None
     assert 2.0**-24 < found.d[0] < 2.0**-22
+
+
+CHOICES = [
+    ("where(exp(x) < 1.2, exp(-abs(exp(x) - 1.2)), 2 - exp(-abs(exp(x) - 1.2)))", True),
+    ("where(x * 0.3 > 0.1, (x * 0.3) ** 2, 0.2 * (x * 0.3) - 0.01)", True),
+    ("where(0.1 >= x * 0.3, x, 1 + x)", False),  # a jump
+    ("where(exp(x) > 1.2, 1.3 * x, x)", False),
+    ("where(exp(x) > 1.2, sum(exp(x)) - 1.2, x)", False),  # meets other elements
+]
+
+
+@pytest.mark.parametrize(("model", "small"), CHOICES)
+def test_a_wrong_choice_costs_what_the_sides_differ_by_at_its_threshold(
+    model: str, small: bool
+) -> None:
+    """The choice is by a computed number; runs in float32 are off by no more."""
+    spec = spec_of("{x: [0.1, 0.2]}", model)
+    program = BoxProgram(rounded(spec.program, "float32"), {}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = program({"x": np.array([[0.0, 0.0]])}, {"x": np.array([[0.5, 0.5]])}, 1)
+    assert found is not None
+    assert bool(np.all(found.error < 2.0**-16)) == small  # some ulps, and not a part of the box
+    near = np.float32([np.log(1.2), 0.1 / 0.3])
+    for x in near + np.arange(-300, 300)[:, None] * np.float32(2.0**-25):
+        off = np.abs(in_numpy(spec, x).astype(float) - in_numpy(spec, x.astype(float)))
+        assert np.all(off <= found.error[0])
+
+
+def in_numpy(spec: Spec, x: np.ndarray) -> np.ndarray:
+    """Each operation of a formula of x, in the dtype of x, constants rounded to float32."""
+    slots: list[np.ndarray] = []
+    for node in rounded(spec.program, "float32").nodes:
+        if node.op == INPUT:
+            slots.append(x)
+        elif node.op == CONSTANT:
+            slots.append(np.asarray(np.float32(node.value), x.dtype))
+        else:
+            slots.append(ROWS[node.op].raw(*(slots[i] for i in node.args), **node.keywords))
+    return slots[spec.program.output]
 
 
 def test_a_row_without_a_rule_is_refused() -> None:

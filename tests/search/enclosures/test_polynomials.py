@@ -55,6 +55,17 @@ def test_nothing_else_is(model: str) -> None:
     assert not is_excused(model)
 
 
+def test_a_coarse_dtype_leaves_room_for_its_last_operation_and_its_underflow() -> None:
+    """In bfloat16 one rounding is a 17th of what half of the digits are, an underflow a 50th."""
+    spec = spec_of("{x: {value: [1, 2, 3, 4], domain: [-5, 5]}}", "x[0] * x[1] + x[2] * x[3]")
+    fmt = FORMATS["bfloat16"]
+    boxes = BoxProgram(spec.program, {}, fmt, Rounding.of(fmt, False))
+    found = Polynomials(boxes, {"x": np.full(4, 5.0)})
+    half = 0.75 * float(np.sqrt(2 * fmt.unit_roundoff))
+    assert found.excused(0, range(4), half, 12.0).all()
+    assert not found.excused(0, range(4), half / 10, 12.0).any()
+
+
 def test_nothing_is_known_of_an_engine_that_flushes() -> None:
     model = "x[0] * x[1] + x[2] * x[3]"
     assert not is_excused(model, rounding=Rounding.of(FLOAT32, True))
