@@ -21,6 +21,7 @@ from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import make
 from gradcheck_cli.engines.entry_points import targets
+from gradcheck_cli.engines.errors import NodeFault
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
@@ -199,7 +200,10 @@ class Attack:
         if domain is None or not spec.wrt:
             return
         searching = Searching(spec, self._name, domain, KINDS, 0.5, 0)
-        self._driven(searching.looked())
+        try:
+            self._driven(searching.looked())
+        except NodeFault:  # an operation that the engine lacks
+            return
         found = searching.so_far().searches
         proven = [one.kind for one in found if one.verdict == "proven-absent"]
         self.proofs += len(proven)
