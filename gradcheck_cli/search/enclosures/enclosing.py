@@ -452,12 +452,14 @@ def gathered(program: Program) -> Program:
 
 
 def unrolled(program: Program) -> Program:
-    """The program, where the kernel `MULTIPLIES`, which is restated as a power, is the products and
-    the quotient that it computes, by squares (`jax._src.lax.lax._integer_pow`)."""
+    """The program, where a kernel of `MULTIPLIES`, which is restated as a power, is the products
+    and the quotient that it computes, by squares (`jax._src.lax.lax._integer_pow`)."""
     copy = ProgramCopy(program)
     for index, old in enumerate(program.nodes):
         node = copy.moved(old)
-        exponent = _exponent(node, copy.nodes) if kernel_of(node) == MULTIPLIES else None
+        exponent = _exponent(node, copy.nodes) if node.text in MULTIPLIES else None
+        if exponent not in (MULTIPLIES.get(node.text) or (exponent,)):
+            exponent = None
         if exponent is None:
             copy.place[index] = copy.add(node)
             continue

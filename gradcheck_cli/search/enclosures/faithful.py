@@ -63,8 +63,9 @@ _KERNELS = frozenset().union(*_FAITHFUL.values())
 _COPIES = frozenset(f"aten.{name}" for name in ["_to_copy", "clone", "to"])
 ADDS_IN_ANY_ORDER = "AddN"
 """A kernel that is restated as sums of two, in one order."""
-MULTIPLIES = "integer_pow"
-"""A kernel that is restated as a power, and multiplies."""
+MULTIPLIES = {"integer_pow": None, "aten.pow.Tensor_Scalar": (2, 3)}
+"""Kernels that are restated as powers, and multiply, for which exponents (None: all). PyTorch:
+`pow_tensor_scalar_optimized_kernel` in aten/src/ATen/native/cpu/PowKernel.cpp."""
 _ROWS_THEMSELVES = "reference"
 """The engine whose operations are the rows of the table."""
 _OF_COFACTORS = frozenset(("det", "inv", "solve", "slogdet_sign", "slogdet_logabs", "logdet"))

@@ -233,6 +233,16 @@ def test_a_power_of_a_kernel_that_multiplies_is_its_products(exponent: int) -> N
     assert value.hi[0] - value.lo[0] < 1e-12 * value.hi[0]
 
 
+@pytest.mark.parametrize(("exponent", "multiplies"), [("2", True), ("3", True), ("4", False)])
+def test_pytorch_multiplies_for_squares_and_cubes_alone(exponent: str, multiplies: bool) -> None:
+    program = spec_of("{x: 2.0}", f"x ** {exponent}").program
+    text = "aten.pow.Tensor_Scalar"
+    nodes = tuple(replace(node, text=text) if node.args else node for node in program.nodes)
+    rows = {node.op for node in unrolled(replace(program, nodes=nodes)).nodes if node.args}
+    assert ("multiply" in rows) == multiplies
+    assert ("power" in rows) != multiplies
+
+
 A = "reshape(x, (2, 2))"
 
 
