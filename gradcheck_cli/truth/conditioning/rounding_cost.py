@@ -32,7 +32,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENIGN, FEW_ULPS, FIRST_ORDER_SLACK, Step
 from gradcheck_cli.domain.truth import Cost, Truth, TruthBlock
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
-from gradcheck_cli.truth.certified.enclose import certify
+from gradcheck_cli.truth.certified.enclose import certify, certify_output
 from gradcheck_cli.truth.conditioning.directional import OUTPUT, Derivatives
 from gradcheck_cli.truth.conditioning.tape import EntryTape, RecordedProgram, Sums
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
@@ -54,6 +54,7 @@ STIRRED = 3
 PERTURBATION: Step = 2.0**-26
 DRAWS = 3  # one of them nearly always moves an entry by half of the largest possible move
 SUFFIX = " moved by"  # no name of an input has a space
+VALUE = cast(Mode, "value"), OUTPUT  # the key of the value among blocks
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
@@ -66,25 +67,41 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     if certified and request.suspects is not None:
         nothing = np.zeros_like(truth.output)
         costs = conditioning(request, true)
-        if any(np.any(_is_large(truth.blocks[key], cost)) for key, cost in costs.items()):
-            costs |= _where_lost(costs, request, truth, float64_gradients(request, engine).true)
+        blocks = {key: truth.blocks[key] for key in costs}
+        if any(np.any(_is_large(blocks[key], cost)) for key, cost in costs.items()):
+            costs |= _where_lost(costs, request, blocks, float64_gradients(request, engine).true)
         return _with(truth, costs, Cost(nothing, nothing, nothing))
-    own = float64_gradients(request, engine).true
-    if not certified:
-        true = own
+    there = float64_gradients(request, engine)
+    own = {**there.true, VALUE: np.reshape(there.output, (1, -1))}
     run = recorded(request)
-    costs = conditioning(request, true, run=run)
+    costs = conditioning(request, true if certified else there.true, run=run)
+    blocks = {key: truth.blocks[key] for key in costs} | {VALUE: _value_of(truth)}
+    costs[VALUE] = _shaped(cost_of_output(request, truth.output, run), blocks[VALUE].value.shape)
     unit = FORMATS[request.dtype].unit_roundoff
     keys = [
         key
         for key in costs
-        if missed(truth.blocks[key], costs[key], own[key], unit, _wanted(request, *key))
+        if missed(blocks[key], costs[key], own[key], unit, _wanted(request, *key))
     ]
     if keys:
-        blocks = {key: truth.blocks[key] for key in keys}
-        costs |= with_moved({key: costs[key] for key in keys}, request, blocks)
-    costs |= _where_lost(costs, request, truth, own)
-    return _with(truth, costs, cost_of_output(request, truth.output, run))
+        some = {key: costs[key] for key in keys}
+        costs |= with_moved(some, request, {key: blocks[key] for key in keys})
+    costs |= _where_lost(costs, request, blocks, own)
+    return _with(truth, costs, _shaped(costs.pop(VALUE), np.shape(truth.output)))
+
+
+def _value_of(truth: Truth) -> TruthBlock:
+    """The value as one row, (1, m). Its cost is found as that of a gradient."""
+    value, error = (np.reshape(part, (1, -1)) for part in (truth.output, truth.output_error))
+    certified = np.full(value.shape, truth.output_certified)
+    return TruthBlock.of(value, error, certified=certified, scale=np.zeros(value.shape))
+
+
+def _shaped(cost: Cost, shape: tuple[int, ...]) -> Cost:
+    condition, allowance, floor = (
+        np.reshape(part, shape) for part in (cost.known_condition, cost.allowance, cost.floor)
+    )
+    return Cost(condition, allowance, floor)
 
 
 def _with(truth: Truth, costs: Mapping[tuple[Mode, str], Cost], of_output: Cost) -> Truth:
@@ -102,7 +119,7 @@ def _with(truth: Truth, costs: Mapping[tuple[Mode, str], Cost], of_output: Cost)
 def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
     """A mask of the entries of a block that need costs; None: all. Modes that are requested the
     same derivatives share their mask."""
-    if request.suspects is None:
+    if request.suspects is None or (mode, name) == VALUE:
         return None
     of_mode = {m: numbers_asked(m, projection) for m, projection in request.projections.items()}
     same = [m for m, key in of_mode.items() if key == of_mode[mode]]
@@ -133,8 +150,7 @@ def cost_of_output(
         raw = _sampled(request, None, {OUTPUT: flat}, fmt.unit_roundoff)[OUTPUT]
     cost = _finish(raw, flat, fmt.ulp(flat))
     shape = np.shape(output)
-    known = cost.known_condition
-    return Cost(known.reshape(shape), cost.allowance.reshape(shape), cost.floor.reshape(shape))
+    return _shaped(cost, shape)
 
 
 def conditioning(
@@ -323,24 +339,23 @@ def _half_of_the_digits(block: TruthBlock) -> Array:
 def _where_lost(
     costs: Mapping[tuple[Mode, str], Cost],
     request: TruthRequest,
-    truth: Truth,
+    blocks: Mapping[tuple[Mode, str], TruthBlock],
     own: Mapping[tuple[Mode, str], Array],
 ) -> dict[tuple[Mode, str], Cost]:
-    """The costs of blocks in which float64 itself, with the gradient `own`, loses half of its
-    digits. For those entries C is the change of certified derivatives, however large the slopes are
+    """The costs of blocks in which float64 itself, with its numbers `own`, loses half of its
+    digits. For those entries C is the change of certified numbers, however large the slopes are
     that float64 computes. At 3 + 2 ulps, log(x / 3) has no right digit in float64, so 1 / log(x /
     3) is off by as much as its own slope says, while the derivative of (x - 3) / log(x / 3) does
     not move."""
     lost = {}
     for key, cost in costs.items():
-        block = truth.blocks[key]
+        block = blocks[key]
         with np.errstate(all="ignore"):
             off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(block) + block.error)
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
-    blocks = {key: truth.blocks[key] for key in lost}
-    moved = _moved(request, blocks) if lost else {}
+    moved = _moved(request, {key: blocks[key] for key in lost}) if lost else {}
     found = {}
     for key, mask in lost.items():
         change, known = moved[key]
@@ -375,9 +390,9 @@ def with_moved(
 def _moved(
     request: TruthRequest, blocks: Mapping[tuple[Mode, str], TruthBlock]
 ) -> dict[tuple[Mode, str], tuple[Array, Array]]:
-    """The largest change of certified derivatives in a few draws of moves of every input by up to
-    half an ulp, and a mask of the entries that were certified in each draw."""
-    modes = {mode: request.projections[mode] for mode, _ in blocks}
+    """The largest change of certified numbers in a few draws of moves of every input by up to half
+    an ulp, and a mask of the entries that were certified in each draw."""
+    modes = {mode: request.projections[mode] for mode, name in blocks if (mode, name) != VALUE}
     program = _moving(request.program, request.exact)
     rng = generator(request.seed, 53)
     unit = FORMATS[request.dtype].unit_roundoff
@@ -390,11 +405,17 @@ def _moved(
             if name + SUFFIX in program.inputs
         }
         values = {**request.values, **moves}
-        there = certify(replace(request, program=program, values=values, projections=modes))
+        near = replace(request, program=program, values=values, projections=modes)
+        there = certify(near)
+        if VALUE in blocks:
+            there[VALUE] = certify_output(near)
         for key, largest in moved.items():
-            both = there[key].sure & blocks[key].certified
+            value, sure = (
+                np.reshape(a, largest.shape) for a in (there[key].value, there[key].sure)
+            )
+            both = sure & blocks[key].certified
             with np.errstate(all="ignore"):
-                change = np.where(both, np.abs(there[key].value - blocks[key].value), 0.0)
+                change = np.where(both, np.abs(value - blocks[key].value), 0.0)
             moved[key] = np.fmax(largest, change)
             known[key] &= both
     return {key: (moved[key], known[key]) for key in moved}

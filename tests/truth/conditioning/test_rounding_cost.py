@@ -198,9 +198,12 @@ def test_slopes_of_what_float64_has_lost_are_no_condition(formula: str, inputs: 
     """The truth of these quotients of differences hardly bends, where float64 has no digit of
     them."""
     truth = truth_of(formula, inputs, dtype="float64", modes=("reverse",), conditioning=True)
-    block = truth.blocks["reverse", "x"]
+    block, value = truth.blocks["reverse", "x"], truth.output_cost
     assert block.certified.all()
+    assert truth.output_certified
     assert block.condition[0, 0] <= 1e-14
+    assert value is not None
+    assert np.ravel(value.condition)[0] <= 4e-16 * np.ravel(truth.output)[0]
 
 
 def test_a_truth_that_moves_is_ill_conditioned_in_float64_too() -> None:
@@ -208,3 +211,5 @@ def test_a_truth_that_moves_is_ill_conditioned_in_float64_too() -> None:
         "sin(x)", {"x": 1.5e16}, dtype="float64", modes=("reverse",), conditioning=True
     )
     assert truth.blocks["reverse", "x"].condition[0, 0] > 0.1
+    assert truth.output_cost is not None
+    assert np.ravel(truth.output_cost.condition)[0] > 0.1
