@@ -13,6 +13,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import judge
+from gradcheck_cli.truth.certified.enclose import DOUBT
 from tests.judge.making import Numbers, answer, block, case, failed
 
 NAN, INF = np.nan, np.inf
@@ -129,6 +130,16 @@ def test_engines_that_differ_are_both_named() -> None:
     finding = judge(engines(1.5, -2.0, UNKNOWN))[1][-1]
     assert (finding.code, finding.severity, finding.input) == ("GC107", "warning", "x")
     assert finding.message == "the gradient of `x` is 1.5 in torch and -2 in tensorflow"
+
+
+@pytest.mark.parametrize("made", [engines(1.0, 2.0, UNKNOWN), modes(1.0, 2.0, UNKNOWN)])
+def test_what_rounding_decides_accuses_nobody(made: Case) -> None:
+    """A rank, for example: each of two engines or modes may have another one."""
+    assert made.truth is not None
+    reasons = dict.fromkeys(made.truth.blocks, DOUBT)
+    decided = replace(made, truth=replace(made.truth, reasons=reasons))
+    assert "GC501" not in codes(made)
+    assert codes(decided) == ["GC501"]
 
 
 def test_engines_in_different_modes_or_without_an_answer_are_not_compared() -> None:
