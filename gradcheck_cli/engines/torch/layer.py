@@ -585,7 +585,8 @@ class TorchSubject(LayerSubject):
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         from gradcheck_cli.engines.torch.bounds import unclipped_gradients
 
-        return unclipped_gradients(lambda: self.run(Call(cotangents=rows)).gradients)
+        with as_written(self.torch):
+            return unclipped_gradients(lambda: self.run(Call(cotangents=rows)).gradients)
 
     def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.torch.custom_functions import classes_of

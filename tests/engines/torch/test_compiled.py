@@ -113,6 +113,27 @@ def test_what_is_declared_is_seen_in_a_compiled_layer_as_it_was_written() -> Non
     assert "Step" in declared.names
 
 
+def test_bounds_are_looked_for_in_a_compiled_layer_as_it_was_written() -> None:
+    """What Dynamo cannot trace, as a mode that watches, it would leave uncompiled from then on."""
+    compiled_for: list[torch.dtype] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        compiled_for.append(inputs[0].dtype)
+        return graph.forward
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.clamp(x, min=1e-6))
+
+    subject = subject_of(TorchEngine(), torch.compile(layer, backend=backend), x=[1e-8, 0.5])
+    subject.value({})
+    compiled_for.clear()
+    (bound,) = subject.unclipped_gradients(np.eye(2))
+    assert bound.pole == "log"
+    assert not compiled_for
+    torch.compile(layer, backend=backend)(torch.ones(2))
+    assert compiled_for == [torch.float32]
+
+
 @pytest.mark.parametrize("derivatives_too", [True, False])
 def test_a_users_compiled_layer_is_compiled_once_for_each_dtype(derivatives_too: bool) -> None:
     from torch._dynamo.backends.common import aot_autograd
