@@ -8,7 +8,7 @@ allocations of Python and NumPy during one call (tracemalloc). The exit code is 
 missed.
 """
 
-# ruff: noqa: E402 - libraries ask for their number of threads when they are imported
+# ruff: noqa: E402 - libraries read their number of threads when they are imported
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mpmath import isinf, isnan, mp, mpf
 
-mp.prec = 2000  # true values are given with up to 500 digits, and are as small as 1e-480
+mp.prec = 2000  # true values have up to 500 digits, and are as small as 1e-480
 
 # relative unit roundoff, smallest subnormal, smallest normal, largest number
 FORMATS = {
@@ -82,5 +82,5 @@ def _entry(computed: Any, true: Any, dtype: str) -> str:
     if computed == 0:
         return "flush" if is_subnormal(true, dtype) else "zero"
     if abs(true) < normal and abs(computed) <= normal:
-        return "ok"  # a subnormal number has fewer digits, and its neighbours too
+        return "ok"  # subnormal numbers and their neighbours have fewer digits
     return "wrong" if error >= HALF * abs(true) else "inaccurate"

@@ -7,12 +7,12 @@ from typing import Any
 
 from case_verdicts import DEFECTS, ENGINES, POINTS, QUIET, Told
 
-FOUND = 0.99  # of the gradients that are wrong, in each engine
-TOLD = 0.95  # of the points without a derivative, of overflows and of flushed subnormal numbers
-PROVEN = 0.95  # of the causes
-FIXED = 0.90  # of the defects that have a known fix
+FOUND = 0.99  # share of the wrong gradients, in each engine
+TOLD = 0.95  # share of points without a derivative, overflows and flushed subnormal numbers
+PROVEN = 0.95  # share of the causes
+FIXED = 0.90  # share of the defects with a known fix
 
-# title, who counts, who counts as good, the share that must be reached (None: only shown)
+# title, which results count, which of these are good, the required share (None: only shown)
 Row = tuple[str, Callable[[Told], bool], Callable[[Told], bool], float | None]
 
 ROWS: tuple[Row, ...] = (

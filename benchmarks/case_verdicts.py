@@ -103,7 +103,7 @@ def _of_fix(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> 
     elif any(f.code == "GC705" for f in findings):  # the engine cannot, and nothing was checked
         kind, verdict = "fix", "refused"
     else:
-        # The data verify gradients: a warning about a value that is off itself is no false one.
+        # The data verify gradients: a warning about an inaccurate value is not a false alarm.
         off = _measured(row, result, engine, mode)[1] in DEFECTIVE
         alarms = [f for f in findings if not (off and OF_THE_VALUE.match(f.code))]
         kind, verdict = "fix", "alarm" if _is_alarm(alarms) else "quiet"
@@ -163,7 +163,7 @@ def _of_case(
 def _fixed(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> str:
     gradient, value = _measured(row, result, engine, mode)
     if not any(OF_THE_VALUE.match(f.code) for f in _findings(result, engine, mode)):
-        value = "ok"  # what half an ulp of the inputs explains
+        value = "ok"  # half an ulp of the inputs explains it
     return next((name for name in (gradient, value) if name in DEFECTIVE), "ok")
 
 
@@ -186,7 +186,7 @@ def _verdict_of_no_defect(kind: Kind, findings: list[Finding]) -> str:
         named = any(OF_THE_POINT.match(f.code) for f in findings)
         return "told" if named or not alarm else "not told"
     if kind == "overflow":
-        # An infinity that is right is not called wrong; any other finding says what does not fit.
+        # A right infinity is not called wrong; any other finding says what does not fit.
         told = any("fit" in f.message or "overflow" in f.message for f in findings)
         # An engine that takes the input for 0 has no number to overflow, but a pole.
         told |= any(f.code == "GC402" for f in findings)

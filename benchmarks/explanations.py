@@ -45,7 +45,7 @@ from gradcheck_cli.truth.certified.enclose import certify
 
 ENGINES = ("reference", "torch", "tensorflow", "jax")
 REPEATS = 15
-PLAIN_RUNS = 10  # that an explanation may cost, beside the certified run
+PLAIN_RUNS = 10  # that an explanation may cost, besides the certified run
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.engines.torch.engine import TorchEngine
 
 SPAN = Span(1, 1, 1, 1)
-SLOW = 100.0  # times faster than gradcheck, at least
-FAST = 3.0  # times the time of gradcheck with fast_mode, at most
-MEMORY = 5.0  # times what one forward and one backward take, at most
+SLOW = 100.0  # at least this many times faster than gradcheck
+FAST = 3.0  # at most this many times the time of gradcheck with fast_mode
+MEMORY = 5.0  # at most this many times the memory of one forward and one backward
 REPEATS = 100
 
 
@@ -121,7 +121,7 @@ def many_inputs(engine: TorchEngine) -> bool:
     tensor = torch.tensor(x, requires_grad=True)
     layer = sines()
     apply = layer.function.apply
-    checked(engine, layer.function, x)  # what is imported on first use is no part of it
+    checked(engine, layer.function, x)  # excludes imports at first use
     torch.autograd.gradcheck(apply, (tensor,), fast_mode=True)
     ours, fast = fastest(
         lambda: checked(engine, layer.function, x),

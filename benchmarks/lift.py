@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="take each so many-th sample")
     parser.add_argument("--ops", default="", help="names of ops, with commas between them")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore")  # the database tells of what is deprecated in it
+    warnings.filterwarnings("ignore")  # about deprecated operations in the database
     engine = TorchEngine()
     engine.load()
     names = options.ops.split(",") if options.ops else listing(SuiteRequest(MODULE)).names

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-LIMIT = 0.05  # seconds: nobody feels it
+LIMIT = 0.05  # seconds: too short to notice
 TESTS = "def test_{number}():\n    assert {number} + 1 > {number}\n\n\n"
 RUN = """
 import sys, time, pytest
@@ -46,7 +46,7 @@ def main() -> int:
         tests = "".join(TESTS.format(number=number) for number in range(20))
         (folder / "test_plain.py").write_text(tests)
         loaded = ("-p", "gradcheck_cli.testing.plugin")
-        for options in ((), loaded):  # compiles what is imported
+        for options in ((), loaded):  # compiles the imports
             seconds(folder, options)
         taken = [(seconds(folder, ()), seconds(folder, loaded)) for _ in range(pairs)]
     without, with_it = (statistics.median(side) for side in zip(*taken, strict=True))

@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     given = parser.parse_args()
     own, layers = of_torch() if given.framework == "torch" else of_jax()
-    # what is found, if only a note, takes more work
+    # any finding, even a note, takes more work
     assert not any(check(layer, *inputs).findings for layer, inputs in layers.values())
     print(
         f"{'layer':14} {given.framework:>8} {'same':>8} {'times':>6} {'default':>8} {'times':>6}   "

@@ -41,7 +41,7 @@ WALKTHROUGHS = (  # pages that are played as a whole
     *(DOCS / "guides" / f"{name}.md" for name in GUIDES),
 )
 EXAMPLE = re.compile(
-    r"(?:```python\n(?P<layers>[^`]*)```\n\n)?"  # the file layers.py, where there is one
+    r"(?:```python\n(?P<layers>[^`]*)```\n\n)?"  # the file layers.py, if there is one
     r"```yaml\n(?P<spec>.*?)```.*?```text\n(?P<output>\$ gradcheck .*?)```",
     re.S,
 )

@@ -29,19 +29,19 @@ from gradcheck_cli.engines import entry_points
 from gradcheck_cli.engines.kit.startup import SWITCH
 from gradcheck_cli.run.workers import launch, process
 
-# Rooms of which workers import most, sooner or later. None of them imports a framework.
+# Packages that workers import nearly completely. None of them imports a framework.
 ROOMS = ("domain", "truth", "explain", "judge", "checks", "engines.kit", "engines.layer")
-# That starts threads, of which a fork has none. A worker calls it as it begins.
+# This call starts threads, which a fork would not have. A worker makes it when it begins.
 PYTORCH, SET_THREADS = "gradcheck_cli.engines.torch.", "torch.set_num_threads"
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-# Variables that no framework reads, beside those of gradcheck, and those that frameworks set
-# themselves as they are imported into a process of tests.
+# Variables that no framework reads, besides gradcheck's, and variables that frameworks set when
+# they are imported into a process of tests.
 _NEUTRAL = {"PYTEST_CURRENT_TEST", "XDG_CACHE_HOME", "COLUMNS", "TERM", "NO_COLOR", "FORCE_COLOR"}
 _NEUTRAL |= {"TF2_BEHAVIOR", "TF_CPP_MIN_LOG_LEVEL", "HDF5_PLUGIN_PATH", "TORCHINDUCTOR_CACHE_DIR"}
 _NEUTRAL |= {"TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION", "TPU_SKIP_MDS_QUERY"}
 _NEUTRAL |= {"ENABLE_RUNTIME_UPTIME_TELEMETRY", "KERAS_BACKEND"}
 _NEUTRAL |= {"CHILD_PID_FILE", "IMPORTS_FILE", "IMPORT_S", "RUNAWAY"}  # of tests/run/conftest.py
-# What engines set as they load, as they would in a worker.
+# Variables that engines set when they load, as in a worker.
 _OWN = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 _lock = threading.Lock()
 origins: set[int] = set()
@@ -157,7 +157,7 @@ def main() -> None:
             return
         request = json.loads(line.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
         told, tell = os.pipe()
-        middle = os.fork()  # as it ends, who asked becomes the parent of the worker
+        middle = os.fork()  # when it ends, the requester becomes the worker's parent
         if not middle:
             if os.fork():
                 os._exit(0)

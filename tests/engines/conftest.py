@@ -20,9 +20,8 @@ TARGETS = {
     "torch": "gradcheck_cli.engines.torch.engine:TorchEngine",
     "tensorflow": "gradcheck_cli.engines.tensorflow.engine:TensorFlowEngine",
 }
-# A compiler takes seconds for every formula.
-# JAX compiles every operation for every shape, or a whole derivative: what all engines have alike
-# is asked of it in a few tests of its own.
+# A compiler takes seconds for every formula. JAX compiles every operation for every shape, or a
+# whole derivative, so a few separate tests cover what all engines have in common.
 COMPILING = {
     "jax": "gradcheck_cli.engines.jax.engine:JaxEngine",
     "torch-compile": "gradcheck_cli.engines.torch.engine:TorchCompileEngine",

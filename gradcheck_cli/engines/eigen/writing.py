@@ -130,9 +130,7 @@ class _Unit:
                 continue
             try:
                 self._node(body, index, node)
-            except (
-                NodeFault
-            ) as fault:  # of a stated rule: its own nodes are no nodes of the program
+            except NodeFault as fault:  # of a custom rule, whose nodes are not the program's
                 raise NodeFault(index) from fault.__cause__
             except Exception as error:
                 raise NodeFault(index) from error

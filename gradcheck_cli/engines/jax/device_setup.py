@@ -1,4 +1,4 @@
-"""Makes JAX compute on a device, by its own functions, as `torch.device_setup` does it."""
+"""Makes JAX compute on a device, like `torch.device_setup`, by JAX's own functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gradcheck_cli.engines.temporarily import unless_told
 
 @contextmanager
 def placed(jax: Any, placement: Placement) -> Iterator[None]:
-    """New arrays are placed on the device. Products have the requested precision."""
+    """Place new arrays on the device, and compute products in the requested precision, inside the
+    block. Raises EngineFault if JAX has no such device."""
     try:
-        with unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
+        with unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # or it takes 3/4 of the memory
             found = jax.devices(placement.kind)
     except RuntimeError:
         found = []

@@ -147,7 +147,7 @@ TABLE: Table = {
     "pinv": matrices.pinv,
     "qr_q": matrices.qr_q,
     "qr_r": matrices.qr_r,
-    # The logarithm of the gamma function, its derivatives, and that of the beta function
+    # The logarithms of the gamma and beta functions, and the derivatives of the former
     "lgamma": "scipy.special.gammaln",
     "polygamma": leading("scipy.special.polygamma", "n"),
     # Incomplete functions, and Hurwitz' zeta function

@@ -329,8 +329,8 @@ class NumpySubject(LayerSubject):
 
 
 def laid_out(array: Array, layout: Layout) -> Array:
-    """The array with this memory layout: the array itself for "contiguous", otherwise a copy if its
-    layout differs."""
+    """The array with this memory layout: the array itself if it has the layout, otherwise a copy,
+    or a read-only view for "expanded"."""
     if layout == "transposed":
         return np.asarray(array, order="F")  # np.asfortranarray adds an axis to a number
     if layout == "sliced" and array.ndim:

@@ -122,7 +122,7 @@ class NumpyRecorder:
         self._places = Places(__name__)
         self._writes: list[
             tuple[Array, int]
-        ] = []  # memory that was written to, and what stood there
+        ] = []  # memory that was written to, and the slot of the new numbers
 
     def noted(self, array: Any, slot: int | None = None) -> Any:
         """The array in the recording class, with this slot or a new one."""

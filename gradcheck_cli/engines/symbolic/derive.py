@@ -241,7 +241,7 @@ class _Writer:
             slope, leaf = self._notation.slope, self._notation.leaf
             factors = [(slope(output, y), leaf(y, symbol)) for y, _ in parts if y != output]
             direct = [leaf(y, symbol) for y, _ in parts if y == output]
-            if not factors:  # the leaf itself
+            if not factors:  # only the derivative of one operation
                 continue
             origin = " + ".join([*direct, self._notation.product(factors)])
             equation = self._equation(slope(output, symbol), total[symbol], origin)
@@ -290,7 +290,7 @@ def _operations(
             shown.append(formulas.nodes[index])
             continue
         value = apply(calls, node, arguments(program, node, shown), decimal)
-        if node.kind != "float":  # a mask or an index stands for itself
+        if node.kind != "float":  # masks and indices are shown themselves
             shown.append(value)
             continue
         mine = symbols(names[index], node.shape)

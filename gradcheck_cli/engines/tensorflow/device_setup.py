@@ -1,4 +1,5 @@
-"""Makes TensorFlow compute on a device, by its own functions, as `torch.device_setup` does it."""
+"""Makes TensorFlow compute on a device, like `torch.device_setup`, by TensorFlow's own
+functions."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from gradcheck_cli.engines.temporarily import unless_told
 
 @contextmanager
 def placed(tf: Any, placement: Placement) -> Iterator[None]:
-    """Arrays that this thread makes are placed on the device. Products and convolutions have the
-    requested precision."""
+    """Place arrays of this thread on the device, and compute products and convolutions in the
+    requested precision, inside the block. Raises EngineFault if TensorFlow has no such device."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
-    with unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # else it takes all there is
+    with unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # otherwise it takes all memory
         found = tf.config.list_logical_devices(kind)
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"

@@ -89,7 +89,7 @@ def logaddexp(tf: Any, x1: Any, x2: Any) -> Any:
     return larger + tf.nn.softplus(smaller - larger)
 
 
-# The logarithm of the gamma function, its derivatives, and that of the beta function
+# The logarithms of the gamma and beta functions, and the derivatives of the former
 
 
 def betaln(tf: Any, a: Any, b: Any) -> Any:
@@ -259,7 +259,7 @@ TABLE: Table = {
     "pinv": matrices.pinv,
     "qr_q": matrices.qr_q,
     "qr_r": matrices.qr_r,
-    # The logarithm of the gamma function, its derivatives, and that of the beta function
+    # The logarithms of the gamma and beta functions, and the derivatives of the former
     "betaln": betaln,
     "polygamma": polygamma,
     # Incomplete functions, and Hurwitz' zeta function

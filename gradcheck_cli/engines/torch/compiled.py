@@ -16,7 +16,7 @@ from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 
 _COMPILER = "torch._dynamo"
 _TRACING = f"{_COMPILER}.convert_frame"
-_NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
+_NODE = "CompiledFunction"  # the start of the name of a compiled function's autograd node
 
 NOTE = (
     "compiled by torch.compile: its gradients are judged as compiled, but casts and causes are "

@@ -21,8 +21,9 @@ Products: TypeAlias = tuple[Any, ...]
 
 @contextmanager
 def placed(torch: Any, placement: Placement) -> Iterator[None]:
-    """Products of float32 matrices, and convolutions, in the requested precision. The device is
-    passed to PyTorch with each array."""
+    """Compute products of float32 matrices, and convolutions, in the requested precision inside the
+    block. The device is passed to PyTorch with each array. Raises EngineFault if PyTorch has no
+    such device."""
     if placement.kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if placement.index >= count:
@@ -35,14 +36,14 @@ def placed(torch: Any, placement: Placement) -> Iterator[None]:
     full = placement.matmul == "full"
     with products_restored(torch), _convolutions(torch, tf32=not full):
         torch.set_float32_matmul_precision("highest" if full else "high")
-        if full:  # sums of products of half precision, too
+        if full:  # also sum products of half precision in full
             for setting in _REDUCED:
                 setattr(torch.backends.cuda.matmul, setting, False)
         yield
 
 
 def _convolutions(torch: Any, tf32: bool) -> AbstractContextManager[None]:
-    """cuDNN's precision, set by PyTorch's own context manager. This is the only way after
+    """Set cuDNN's precision by PyTorch's own context manager. This is the only way after
     `torch.backends.disable_global_flags()`, which PyTorch's test helpers call on import."""
     flags = torch.backends.cudnn.flags
     unchanged = dict.fromkeys(inspect.signature(flags).parameters)
@@ -55,7 +56,7 @@ _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precis
 
 @contextmanager
 def products_restored(torch: Any) -> Iterator[None]:
-    """Restores the settings of PyTorch's products at the end of the block."""
+    """Restore the settings of PyTorch's products at the end of the block."""
     before = products_of(torch)
     try:
         yield
@@ -71,12 +72,12 @@ def products_of(torch: Any) -> Products:
 
 
 def put_products(torch: Any, found: Products) -> None:
-    """Restores the settings that `products_of` returned."""
+    """Restore the settings that `products_of` returned."""
     as_they_were, precision, tf32, *reduced = found
     now = products_of(torch) if as_they_were is None else _as_they_are(torch)
     if now not in (found, as_they_were):
         torch.set_float32_matmul_precision(precision or "highest")
-        if torch.backends.cudnn.allow_tf32 != tf32:  # PyTorch may have frozen it, as it was
+        if torch.backends.cudnn.allow_tf32 != tf32:  # PyTorch may have frozen it at its old value
             torch.backends.cudnn.allow_tf32 = tf32
         for setting, value in zip(_REDUCED, reduced, strict=True):
             setattr(torch.backends.cuda.matmul, setting, value)

@@ -44,7 +44,7 @@ def stop_gradient(torch: Any, x: Any) -> Any:
     return x.detach()
 
 
-# The logarithm of the gamma function, its derivatives, and that of the beta function
+# The logarithms of the gamma and beta functions, and the derivatives of the former
 
 
 def betaln(torch: Any, a: Any, b: Any) -> Any:
@@ -205,7 +205,7 @@ TABLE: Table = {
     "cholesky": matrices.cholesky,
     "qr_q": matrices.qr_q,
     "qr_r": matrices.qr_r,
-    # The logarithm of the gamma function, its derivatives, and that of the beta function
+    # The logarithms of the gamma and beta functions, and the derivatives of the former
     "betaln": Limited(betaln, NINE_DIGITS, constants="float32"),
     "digamma": Limited("digamma", NINE_DIGITS, constants="float32"),
     "lgamma": Limited("lgamma", NINE_DIGITS, constants="float32"),
