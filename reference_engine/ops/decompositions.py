@@ -205,10 +205,10 @@ svdvals: Op = row(
 
 
 def _turn(inside: Value, s: Value) -> Value:
-    """The skew matrix that turns the left singular vectors; `inside` is u^T x_dot v.
+    """The skew matrix that rotates the left singular vectors; `inside` is u^T x_dot v.
 
-    Its symmetric part is divided by s_j - s_i, its skew part by s_i + s_j: with s_j^2 - s_i^2, as
-    it is often written, squares overflow and differences cancel.
+    Its symmetric part is divided by s_j - s_i, and its skew part by s_i + s_j. With the usual
+    divisor s_j^2 - s_i^2, squares would overflow and differences cancel.
     """
     half = 0.5 * inside
     symmetric, skew = half + swapped(half), half - swapped(half)

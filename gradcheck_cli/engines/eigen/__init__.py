@@ -1,1 +1,1 @@
-"""C++: a program is written out over `Eigen::AutoDiffScalar`, compiled once, and called."""
+"""C++: a program is written over `Eigen::AutoDiffScalar`, compiled once, and called."""

@@ -98,7 +98,8 @@ def _has_matrices(program: Program) -> bool:
 
 
 class _Unit:
-    """A translation unit: the program, and before it the functions of its custom gradients."""
+    """A translation unit: the functions of a program's custom gradients, followed by the
+    program."""
 
     def __init__(self, dtype: str, matrices: bool) -> None:
         self.text = _HEAD + (_MATRICES if matrices else "")
@@ -116,7 +117,7 @@ class _Unit:
         output: str,
         blame: int | None = None,
     ) -> None:
-        """Appends a function. Its lines are about the nodes of the program, or about `blame`."""
+        """Append a function. Its lines belong to nodes of the program, or to `blame`."""
         self.text += _FUNCTION.format(result=result, name=name, parameters=parameters)
         before = self.text.count("\n")
         for number, index in enumerate(body.about, start=1):

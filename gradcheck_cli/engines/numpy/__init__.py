@@ -1,1 +1,1 @@
-"""NumPy: a forward and a backward that somebody wrote."""
+"""NumPy: a forward function and a hand-written backward."""

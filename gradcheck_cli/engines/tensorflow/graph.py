@@ -99,14 +99,15 @@ def eagerly(tf: Any) -> Iterator[None]:
 
 @contextmanager
 def maps_unrolled(tf: Any) -> Iterator[None]:
-    """Runs tf.vectorized_map operation by operation: its function once for each element. By itself
-    it compiles a function, eager execution or not, in which no operation is seen."""
+    """Run tf.vectorized_map operation by operation inside the block, with its function called once
+    for each element. Otherwise it compiles the function, even in eager mode, and hides its
+    operations."""
     from tensorflow.python.ops.parallel_for import control_flow_ops
 
     vectorized = control_flow_ops.pfor
 
     def mapped(body: Callable[[Any], Any], count: Any, **how: Any) -> Any:
-        if not body.__qualname__.startswith("vectorized_map."):  # of a Jacobian, with its one tape
+        if not body.__qualname__.startswith("vectorized_map."):  # a Jacobian has one tape
             return vectorized(body, count, **how)
         results = [body(tf.constant(i)) for i in range(int(count))]
         return tf.nest.map_structure(lambda *parts: tf.stack(parts), *results)

@@ -1,8 +1,8 @@
-"""Makes PyTorch compute on a device, by its own functions.
+"""Makes PyTorch compute on a device, by PyTorch's own functions.
 
 Several frameworks, each in its own process, share a device, so none may take more memory than it
-needs. The context applies to the whole process, as these settings do. It raises EngineFault if the
-framework has no such device, and restores everything at its end.
+needs. The settings apply to the whole process, and so does the context, which restores them at its
+end. It raises EngineFault if the framework has no such device.
 """
 
 from __future__ import annotations
