@@ -317,8 +317,9 @@ def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> 
 
 
 def _call(primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
-    """Run the primitive. A primitive that is a loop in Python, such as a gamma sampler, would be
-    traced and compiled at each call, so it is compiled once for each shape and dtype."""
+    """The function that runs the primitive. A primitive that is a loop in Python, such as a gamma
+    sampler, would be traced and compiled at each call, so it is compiled once for each shape and
+    dtype."""
     given = tuple(params.items())
     if all(isinstance(value, bool | int | float | str) for _, value in given):
         inner = getattr(primitive.impl, "func", primitive.impl)  # of a partial
