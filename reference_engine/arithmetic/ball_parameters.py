@@ -18,7 +18,7 @@ from flint import acb, arb, ctx
 from reference_engine.arithmetic.arbs import NotInBalls
 from reference_engine.arithmetic.arbs import precision as at_precision
 
-_NARROWER = (5, 12, 24, 48)
+_NARROWER = (2, 5, 12, 24, 48)
 """Binary orders by which the discs are smaller than what the function is analytic on: where an
 enclosure over the first is too wide to be a bound, the next is tried."""
 
@@ -184,7 +184,7 @@ def _end_of_density(*given: Any) -> Any:
 INCOMPLETE: dict[str, Callable[..., Any]] = {
     "gammainc": _row("gammainc", _gammainc, _gamma_room, edge=_end_of_gamma),
     "gammaincc": _row(
-        "gammaincc", _gammaincc, _gamma_room, edge=lambda a, x: 1 if x == 0 else None
+        "gammaincc", _gammaincc, _gamma_room, edge=lambda a, x: arb(1) if x == 0 else None
     ),
     "gammainc_slope": _row("gammainc_slope", _gammainc, _gamma_room, ("n",), _end_of_gamma),
     "gamma_density": _row("gamma_density", _gamma_density, _gamma_room, ("n",), _end_of_density),
