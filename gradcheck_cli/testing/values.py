@@ -196,9 +196,9 @@ def _numbers(name: str, value: Any) -> Array | None:
             plain = plain.cdouble().resolve_conj().resolve_neg()
         found = plain.numpy()  # in the tensor's own memory
     elif hasattr(value, "numpy"):  # TensorFlow
-        found = np.array(value.numpy())
+        found = np.asarray(value.numpy())  # a copy
     elif hasattr(value, "__array__"):  # JAX
-        found = np.array(value)
+        found = np.asarray(value)  # in its own memory: nobody writes to it
     else:
         return None
     return found

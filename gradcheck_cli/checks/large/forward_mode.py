@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.large.detection_power import Promise
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, aligned
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
@@ -97,7 +97,13 @@ class Forward:
     def _wide(self, along: dict[str, Float]) -> Spare:
         """The same direction in float64, in the same memory; it is drawn again if needed."""
         self.truth.let_go()
-        return Spare({name: np.asarray(along.pop(name), np.float64) for name in list(along)})
+        found = Spare()
+        for name in list(along):
+            part = along.pop(name)
+            found[name] = aligned(part.shape, np.dtype(np.float64))
+            found[name][:] = part
+            del part  # before the next one is made
+        return found
 
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zero for outputs that are not finite."""

@@ -15,9 +15,10 @@ EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms)
 
 
 class Graph:
-    """A layer as one tf.function of all its inputs. `given` are the inputs, `call` runs the layer
-    with inputs by name, `plain_value` returns its value without a graph, and `assigned` gives
-    variables other values.
+    """A layer as one tf.function of all its inputs. `given` are the inputs (None for a large one,
+    beside which the time of Python between the operations is negligible: such a layer runs
+    eagerly), `call` runs the layer with inputs by name, `plain_value` returns its value without a
+    graph, and `assigned` gives variables other values.
 
     The layer is traced after some evaluations. The graph is used only if its results are equal to
     the layer's in every bit, because a graph may fuse operations. A layer that cannot be traced
@@ -41,7 +42,7 @@ class Graph:
         self._assigned = assigned
         self._asked = 0
         self.traced: Any = None
-        self._given_up = False
+        self._given_up = any(one is None for one in given.values())
 
     def value(self, values: Values) -> Array | None:
         """The flattened outputs, or None if the layer itself must run."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.dtypes import ALIGNMENT, Array, Values, ValuesOrNone, aligned
+from gradcheck_cli.domain.layer import LARGE, MANY, Leaf
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
@@ -27,7 +27,14 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, diffe
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results, opened
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.layer.subject import (
+    Call,
+    CallResult,
+    Layout,
+    Output,
+    Spare,
+    SubjectRequest,
+)
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
@@ -59,6 +66,7 @@ R = TypeVar("R")
 
 
 _TOO_FEW = "custom_gradient function expected to return"
+_SHARED = (np.dtype(np.float64), np.dtype(np.float32))  # of which tensors are in NumPy's memory
 
 
 class TensorFlowSubject(LayerSubject):
@@ -127,7 +135,7 @@ class TensorFlowSubject(LayerSubject):
             self.notes += (
                 f"{request.dtype}: not compiled, because its variables have a different dtype",
             )
-        self._given = {n: self.fw.array(request.values[n]) for n in names}
+        self._given = {n: self._to_keep(n, request.values[n]) for n in names}
         self._bind()
         self.graph = Graph(tf, self._given, self.call, self.plain_value, self.ready, self._assigned)
 
@@ -272,10 +280,37 @@ class TensorFlowSubject(LayerSubject):
     ) -> dict[str, Any]:
         """The input tensors. Nothing writes to them, but a tape identifies a tensor by its object,
         so each call gets new ones."""
+        made = self.spare_array if isinstance(values, Spare) else self.leaf_array
         return {
-            name: self.fw.array(values[name]) if name in values else self.tf.identity(base)
+            name: made(name, values[name]) if name in values else self._at_hand(name, base)
             for name, base in self._given.items()
         }
+
+    def _to_keep(self, name: str, values: Array) -> Any:
+        """A leaf at its own values; None for one that every call makes anew: beside what a call
+        makes, it would be felt."""
+        return None if values.size >= LARGE else self.leaf_array(name, values)
+
+    def _at_hand(self, name: str, base: Any) -> Any:
+        if base is None:
+            return self.leaf_array(name, self.request.values[name])
+        return self.tf.identity(base)
+
+    def leaf_array(self, name: str, values: Array) -> Any:
+        """Many numbers in one copy, which the tensor has for its own: `tf.constant` takes two."""
+        dtype = np.dtype(self.fw.kinds["float"].as_numpy_dtype)
+        if values.size < MANY or values.dtype.kind != "f" or dtype not in _SHARED:
+            return self.fw.array(values)
+        made = aligned(values.shape, dtype)
+        made[...] = values
+        return self.spare_array(name, made)
+
+    def spare_array(self, name: str, values: Array) -> Any:
+        flags, is_same = values.flags, values.dtype == self.dtype
+        is_alone = flags.c_contiguous and flags.writeable and values.size >= MANY
+        if not (is_same and is_alone) or values.ctypes.data % ALIGNMENT:
+            return self.leaf_array(name, values)
+        return self.tf.experimental.dlpack.from_dlpack(values.__dlpack__())
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
         return inputs[name] if name in inputs else self.held[name].source

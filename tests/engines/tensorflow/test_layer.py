@@ -12,11 +12,13 @@ import numpy.typing as npt
 import pytest
 
 from gradcheck_cli import check
+from gradcheck_cli.domain.dtypes import aligned
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.loading import load_layer, on_the_path
-from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
+from gradcheck_cli.engines.tensorflow import layer as tensorflow_layer
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from gradcheck_cli.engines.tensorflow.graph import EAGER
 from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
@@ -271,6 +273,38 @@ def test_many_values_come_from_a_graph_where_that_gives_the_same(name: str, trac
         there = X + step / 64
         assert np.array_equal(subject.value({"x": there}), subject.plain_value({"x": there}))
     assert (subject.graph.traced is not None) == traced
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_many_numbers_are_copied_once_and_those_that_the_layer_may_write_to_never(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """These are used where they lie, if they have the dtype and begin where TensorFlow wants them
+    to; nothing is kept for the next call, nor traced."""
+    monkeypatch.setattr(tensorflow_layer, "MANY", 1)
+    monkeypatch.setattr(tensorflow_layer, "LARGE", 1)
+    subject = bound("scaled", {"x": X}, dtype, live=lambda x: 2.0 * x)
+    numbers = np.arange(32.0).reshape(4, 8)
+    for given in (np.dtype(np.float32), np.dtype(np.float64)):
+        mine = aligned((4, 8), given)
+        mine[...] = numbers
+        fixed = mine.view()
+        fixed.flags.writeable = False
+        copy, spare, across, shut = (
+            subject.inputs(values)["x"]
+            for values in ({"x": mine}, Spare(x=mine), Spare(x=mine.T), Spare(x=fixed))
+        )
+        assert {made.dtype.name for made in (copy, spare, across, shut)} == {dtype}
+        np.testing.assert_array_equal(across, numbers.T)
+        mine[...] = 0.0
+        np.testing.assert_array_equal(spare, 0.0 if given.name == dtype else numbers)
+        for made in (copy, shut):
+            np.testing.assert_array_equal(made, numbers)
+    for _ in range(EAGER + 2):
+        np.testing.assert_array_equal(subject.value({}), 2.0 * X.ravel())
+    assert subject.graph.traced is None
+    one, other = (subject.inputs({})["x"] for _ in range(2))
+    assert one is not other
 
 
 def test_a_gradient_that_can_be_asked_for_once_a_run() -> None:
