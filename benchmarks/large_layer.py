@@ -27,15 +27,15 @@ PARAMETERS = 10_000_000
 SMALL = 40_000
 BATCH = 64
 FORWARDS = 20
-# For a layer of 1e7 parameters, with one thread: the cost in forwards (measured: 131, 155, 191, 313
-# and 491), and memory in arrays of the layer (measured: 4.2, 4.6, 7.0, 7.8 and 11.3). Two arrays in
+# For a layer of 1e7 parameters, with one thread: the cost in forwards (measured: 131, 155, 211, 321
+# and 333), and memory in arrays of the layer (measured: 4.2, 4.6, 6.2, 6.1 and 7.0). Two arrays in
 # float64 take 4.
 MOST = {
     "tanh": (165.0, 5.0),
     "relu": (200.0, 5.0),
-    "module": (260.0, 8.0),
-    "jax": (400.0, 10.0),
-    "tensorflow": (600.0, 13.0),
+    "module": (260.0, 7.0),
+    "jax": (400.0, 8.0),
+    "tensorflow": (450.0, 9.0),
 }
 
 

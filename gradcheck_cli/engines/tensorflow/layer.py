@@ -287,8 +287,8 @@ class TensorFlowSubject(LayerSubject):
         }
 
     def _to_keep(self, name: str, values: Array) -> Any:
-        """A leaf at its own values; None for one that every call makes anew: beside what a call
-        makes, it would be felt."""
+        """A leaf at its own values, or None if it is large: each call then makes a new tensor,
+        because one that stays would add to the memory of every call."""
         return None if values.size >= LARGE else self.leaf_array(name, values)
 
     def _at_hand(self, name: str, base: Any) -> Any:
@@ -297,7 +297,7 @@ class TensorFlowSubject(LayerSubject):
         return self.tf.identity(base)
 
     def leaf_array(self, name: str, values: Array) -> Any:
-        """Many numbers in one copy, which the tensor has for its own: `tf.constant` takes two."""
+        """A tensor of many numbers, made with one copy. `tf.constant` makes two."""
         dtype = np.dtype(self.fw.kinds["float"].as_numpy_dtype)
         if values.size < MANY or values.dtype.kind != "f" or dtype not in _SHARED:
             return self.fw.array(values)

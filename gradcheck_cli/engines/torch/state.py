@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array, Values
-from gradcheck_cli.domain.layer import Role
+from gradcheck_cli.domain.layer import LARGE, MANY, Role
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
@@ -30,8 +30,9 @@ it works: several times as long if the machine is busy."""
 @dataclass(slots=True)
 class HeldVariable:
     """A tensor of the layer. `data` is its value, in the dtype of the subject, in a call that gives
-    it no other. `trained` says that it requires gradients. `restless` says that calls write to it,
-    so that each call gets a copy; otherwise calls use `data` itself, which may be large."""
+    it no other (None between calls that make it anew). `trained` says that it requires gradients.
+    `restless` says that calls write to it, so that each call gets a copy; otherwise calls use
+    `data` itself, which may be large."""
 
     tensor: Any
     data: Any
@@ -174,6 +175,21 @@ class State:
             held.data = made(name, values[name])
             if held.role != "captured":
                 held.tensor.data = held.data
+        if entries >= LARGE:
+            self._let_go(self.originals.keys() - values.keys())
+
+    def _let_go(self, names: Set[str]) -> None:
+        """Let every call make large parameters anew from the numbers of the user's module. Copies
+        that stay would be as large as the layer, in each dtype. Parameters that share memory
+        stay."""
+        places = [one.untyped_storage().data_ptr() for one in self.originals.values()]
+        for name in names:
+            held, storage = self.named[name], self.originals[name].untyped_storage()
+            is_alone = places.count(storage.data_ptr()) == 1
+            is_whole = storage.nbytes() == self.originals[name].nbytes
+            if held.trained and is_alone and is_whole and held.tensor.numel() >= MANY:
+                held.tensor.data = held.tensor.new_empty(0)
+                held.data = None
 
     def ready(
         self, values: Mapping[str, Any], original: Callable[[str], Any]
@@ -197,10 +213,14 @@ class State:
         modes = [(m, m.training) for m in self._modules]
         padded = [(part, part.padding_idx) for part in self._with_padding]
         plain = [_plain_attributes(part) for part, _ in self._buffered]
+        anew: set[str] = set()
         for name, held in everything:
             _put_grad(held.tensor, None)
             if name in values:
                 held.tensor.data = values[name]
+            elif held.data is None:
+                held.data = held.tensor.data = original(name)
+                anew.add(name)
             elif held.restless:
                 held.tensor.data = held.data.clone()
             elif held.role == "captured":
@@ -223,7 +243,9 @@ class State:
                 held.restless |= _place(tensor) != place
                 tensor.data = data
                 _put_grad(tensor, grad)
-                if shared and held.restless:
+                if name in anew:
+                    held.data = None
+                elif shared and held.restless:
                     held.data = original(name)
                     if held.role != "captured":
                         tensor.data = held.data

@@ -18,6 +18,7 @@ from torch import nn
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.torch import state as torch_state
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from gradcheck_cli.engines.torch.state import WORTH_A_THREAD
 from tests.checks.making import examined
@@ -206,3 +207,63 @@ def test_what_asks_for_gradients_is_the_same_at_every_call() -> None:
     answer = examined(lambda x: module(x), {"x": [0.3, 0.4]})
     assert not answer.findings
     assert not module.zero.requires_grad
+
+
+class Tied(nn.Module):
+    """Of which one parameter is written to, and two have their numbers in common."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.written = nn.Linear(3, 4), nn.Parameter(torch.ones(4))
+        self.one, self.other = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+        self.other.data = self.one.data
+
+    def forward(self, x: Any) -> Any:
+        y = torch.tanh(self.first(x)) * self.one * self.other + self.written
+        with torch.no_grad():
+            self.written += 1.0
+        return y
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_parameters_are_made_anew_by_every_call(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Between calls no copy of them stays; calls are as those of a small module."""
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32).astype(np.float64)
+    module = Tied()
+    before = {name: one.clone() for name, one in module.state_dict().items()}
+    target = Implementation("torch", "tied", "", Span(1, 1, 1, 2), live=module)
+
+    def bound() -> TorchSubject:
+        return TorchSubject(SubjectRequest(target, {"x": x}, dtype, "float32"))
+
+    small = bound()
+    monkeypatch.setattr(torch_state, "LARGE", 1)
+    monkeypatch.setattr(torch_state, "MANY", 1)
+    large = bound()
+
+    def kept() -> set[str]:
+        return {name for name, one in large.state.tensors().items() if one.numel()}
+
+    assert kept() == {"one", "other"}
+    rows, moved = np.eye(8), {"first.weight": np.full((4, 3), 0.25)}
+    calls = (
+        Call(cotangents=rows),
+        Call(cotangents=rows, interleaved_inputs={"x": 2 * x}, retained=True),
+        Call(cotangents=rows, values=moved, wrt=("first.bias", "written"), watch=True),
+        Call(cotangents=rows, earlier_inputs={"x": 2 * x}, watch=True),
+    )
+    for call in (*calls, calls[0]):
+        ran, same = large.run(call), small.run(call)
+        np.testing.assert_array_equal(ran.output, same.output)
+        assert ran.changed == same.changed
+        assert ran.gradients.keys() == same.gradients.keys()
+        for name, gradient in same.gradients.items():
+            np.testing.assert_array_equal(ran.gradients[name], gradient)
+        assert kept() == {"one", "other"}
+    tangents = {"first.weight": np.ones((4, 3)), "x": np.ones((2, 3))}
+    np.testing.assert_array_equal(large.jvp(tangents), small.jvp(tangents))
+    np.testing.assert_array_equal(large.several([moved, {}]), small.several([moved, {}]))
+    for name, one in module.state_dict().items():
+        assert torch.equal(one, before[name])
