@@ -66,7 +66,7 @@ R = TypeVar("R")
 
 
 _TOO_FEW = "custom_gradient function expected to return"
-_SHARED = (np.dtype(np.float64), np.dtype(np.float32))  # of which tensors are in NumPy's memory
+_SHARED = ("float64", "float32")  # of which tensors are in NumPy's memory
 
 
 class TensorFlowSubject(LayerSubject):
@@ -298,10 +298,9 @@ class TensorFlowSubject(LayerSubject):
 
     def leaf_array(self, name: str, values: Array) -> Any:
         """A tensor of many numbers, made with one copy. `tf.constant` makes two."""
-        dtype = np.dtype(self.fw.kinds["float"].as_numpy_dtype)
-        if values.size < MANY or values.dtype.kind != "f" or dtype not in _SHARED:
+        if values.size < MANY or values.dtype.kind != "f" or self.dtype not in _SHARED:
             return self.fw.array(values)
-        made = aligned(values.shape, dtype)
+        made = aligned(values.shape, np.dtype(self.dtype))
         made[...] = values
         return self.spare_array(name, made)
 
