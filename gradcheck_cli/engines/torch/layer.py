@@ -657,7 +657,7 @@ class TorchSubject(LayerSubject):
     def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.torch.detached import uncut
 
-        with as_written(self.torch):
+        with as_written(self.torch), self.state.leaves_kept():
             return uncut(lambda: self.run(Call(cotangents=row[None])).row(0))
 
     def close(self) -> None:

@@ -276,6 +276,19 @@ class State:
                 vars(part).update(attributes)
 
     @contextmanager
+    def leaves_kept(self) -> Iterator[None]:
+        """Detach every leaf afterwards that a call wrote to with gradients tracked, as it does in
+        an experiment that tracks what the layer detaches."""
+        every = (*self.named.values(), *self._counters)
+        leaves = [held.tensor for held in every if held.tensor.is_leaf]
+        try:
+            yield
+        finally:
+            for tensor in leaves:
+                if not tensor.is_leaf:
+                    tensor.detach_()
+
+    @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """Restore the attributes and buffers of modules at the end, whatever a call changed."""
         dicts = [d for part in self._modules for d in (vars(part), part._buffers)]

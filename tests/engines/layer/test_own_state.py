@@ -175,3 +175,30 @@ def test_a_trace_has_what_was_written(case: str) -> None:
         )
         written = [recording.execution.values(s.results[0]) for s in recording.execution.steps]
         assert any(np.array_equal(numbers, SHRUNK) for numbers in written)
+
+
+@pytest.mark.parametrize("is_buffer", [False, True])
+def test_an_experiment_leaves_no_graph_behind(is_buffer: bool) -> None:
+    """What takes the place of `detach()` once would make a constant a part of every later graph."""
+    import torch
+
+    class Average(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.tensor(W))
+
+        def forward(self, x: Any) -> Any:
+            self.seen.mul_(0.5).add_(0.5 * x.detach())
+            return x * self.seen
+
+    module = Average()
+    with surroundings():
+        layer = bound("torch", module if is_buffer else lambda x: module(x))
+        _, (barrier,) = layer.uncut(np.ones(3))
+        assert barrier.gradients is not None
+        np.testing.assert_allclose(barrier.gradients["x"], 0.5 * W + X)
+        for _ in range(2):
+            ran = layer.run(Call(cotangents=np.ones((1, 3))))
+            np.testing.assert_allclose(ran.row(0)["x"], 0.5 * W + 0.5 * X)
+    assert module.seen.is_leaf
+    assert not module.seen.requires_grad
