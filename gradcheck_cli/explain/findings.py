@@ -80,8 +80,14 @@ def _custom_rule_cause(case: Case, finding: Finding) -> Cause | None:
 
 
 def _convention(case: Case, finding: Finding) -> Cause | None:
-    """The kink or tie at which the engine's rule chooses; None if the program has custom rules."""
-    return None if case.spec.program.has_custom_gradient else blame_tie(_traces(case, finding))
+    """The kink or tie at which the engine's rule chooses; None if the program has custom rules, or
+    if the truth is certified: then it depends on no kink or tie."""
+    assert finding.mode is not None
+    key = (finding.mode, finding.input or "")
+    truth = case.truth.blocks.get(key) if case.truth else None
+    if case.spec.program.has_custom_gradient or (truth is not None and truth.certified.all()):
+        return None
+    return blame_tie(_traces(case, finding))
 
 
 def _traces(case: Case, finding: Finding) -> Traces:

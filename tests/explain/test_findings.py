@@ -96,6 +96,15 @@ def test_a_wrong_finding_keeps_pointing_at_the_output(judged: Callable[..., Any]
     assert finding.span == output.span
 
 
+def test_a_tie_that_a_certified_truth_does_not_depend_on_is_no_cause(
+    judged: Callable[..., Any],
+) -> None:
+    """The zeros of relu share a maximum, but what TensorFlow computes inaccurately is gelu."""
+    inputs = {"x": np.array([-1.0, -2.0]), "y": np.array([0.75, -3.0])}
+    made = judged("max(relu(x)) + gelu(y)", inputs, dtype="float64", engines=("tensorflow",))
+    assert {finding.cause.op for finding in made.of("GC101")} == {"gelu"}
+
+
 def test_only_what_a_trace_shows_is_explained(judged: Callable[..., Any]) -> None:
     made = judged("1 / exp(x)", {"x": 100.0}, engines=("reference",))
     plain = judge(made.case)[1]
