@@ -101,7 +101,7 @@ def _compare_modes(
         mine, theirs = verdicts.get((one.mode, name)), verdicts.get((other.mode, name))
         if mine is None or theirs is None or not (np.any(mine) and np.any(theirs)):
             continue
-        if _is_decided_by_rounding(case, one, name):
+        if case.truth.reasons.get((one.mode, name)) == DOUBT:
             continue
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
         fmt = FORMATS[case.dtype]
@@ -147,12 +147,6 @@ def _rounding(block: TruthBlock, fmt: FloatFormat) -> Array:
     return np.asarray(2 * (FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0) + ulps))
 
 
-def _is_decided_by_rounding(case: Case, one: Evaluation, name: str) -> bool:
-    """Return whether rounding decides which of two values an operation has, as with the rank of a
-    matrix: both may be right, and the truth of one accuses nobody."""
-    return case.truth is not None and case.truth.reasons.get((one.mode, name)) == DOUBT
-
-
 def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:
     for name, gradient in one.gradients.items():
         partner = other.gradients.get(name)
@@ -170,8 +164,6 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
         for name, a, b in _pairs(one, other):
             decided = verdicts.get((one.mode, name))
             if decided is None or a.shape != b.shape or not np.any(decided):
-                continue
-            if _is_decided_by_rounding(case, one, name):
                 continue
             undecided = decided == Verdict.UNDECIDED
             fmt = FORMATS[case.dtype]
