@@ -220,7 +220,7 @@ def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
         with cleared(places):
             try:
                 with closing(bench.fresh(values)) as subject:
-                    ran = subject.run(Call(values=values, cotangents=bench.row[None]))
+                    ran = bench.ran(subject, Call(values=values, cotangents=bench.row[None]))
             except Exception:
                 return (), None
             return [place for place in places if place.filled()], ran
