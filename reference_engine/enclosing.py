@@ -33,7 +33,7 @@ def ball_vjp(f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Objects, Pull]
     def pull(y_bar: Any) -> list[Objects]:
         seed = _ball(y_bar)
         reached = pull_back([(y, seed)], variables) if recorded else {}
-        return [_plain(reached.get(v.record), v) for v in variables]
+        return [_as_balls(reached.get(v.record), v) for v in variables]
 
     return objects(unwrap(y.value if recorded else y)), pull
 
@@ -43,7 +43,7 @@ def _ball(x: Any) -> Traced:
     return x if isinstance(x, Traced) else exactly(x)
 
 
-def _plain(x_bar: Value, variable: Node) -> Objects:
+def _as_balls(x_bar: Value, variable: Node) -> Objects:
     if x_bar is None:
         return objects(np.zeros(variable.shape))
     return unwrap(x_bar) if isinstance(x_bar, Ball) else objects(x_bar)

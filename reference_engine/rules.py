@@ -149,14 +149,20 @@ class Reduction:
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
-        terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis, **_others(keywords))
+        terms = self.part(
+            x_dots[0], _keepdims(y, x, axis), x, axis, **_without_reduction_keywords(keywords)
+        )
         return ROWS["sum"](terms, axis=axis, keepdims=keywords.get("keepdims", False))
 
     def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
         op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
         kept = None if y is None else _keepdims(y, x, axis)
-        return [self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_others(keywords))]
+        return [
+            self.part(
+                _keepdims(y_bar, x, axis), kept, x, axis, **_without_reduction_keywords(keywords)
+            )
+        ]
 
 
 class LinearReduction(Reduction):
@@ -200,9 +206,9 @@ class Tangents:
         return _sum_of_parts(self.pushes, x_dots, use)
 
     def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
-        return [self._back(i, y_bar, use) for i in wanted]
+        return [self._pulled_back(i, y_bar, use) for i in wanted]
 
-    def _back(self, i: int, y_bar: Value, use: Use) -> Value:
+    def _pulled_back(self, i: int, y_bar: Value, use: Use) -> Value:
         transpose = self.transposes[i]
         if transpose is not None:
             return transpose(y_bar, use.y, *use.xs, **use.keywords)
@@ -260,7 +266,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(int(a) % ndim for a in axes))
 
 
-def _others(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_reduction_keywords(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keywords without those that every reduction has."""
     if not keywords:
         return keywords

@@ -166,12 +166,12 @@ class Admissible:
         return replace(truth, blocks=blocks)
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
-        return self._subject.jvp(self._along(tangents))
+        return self._subject.jvp(self._projected_tangents(tangents))
 
     def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
-        return self._subject.tangents_of(self._along(tangents))
+        return self._subject.tangents_of(self._projected_tangents(tangents))
 
-    def _along(self, tangents: Mapping[str, Array]) -> dict[str, Array]:
+    def _projected_tangents(self, tangents: Mapping[str, Array]) -> dict[str, Array]:
         return {
             name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))
             if name in self._kinds

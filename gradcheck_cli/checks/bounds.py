@@ -43,7 +43,7 @@ def with_guards(case: Case, subject: Subject) -> Case:
     guards = []
     none: Sequence[UnclippedGradients] = ()
     for one in where_it_runs(lambda: subject.unclipped_gradients(rows), none):
-        without = _without(zero, one)
+        without = _entries_without_bound(zero, one)
         if without:
             span = case.spec.program.result.span
             guards.append(Guard(one.place.text, span, one.pole, without, one.place))
@@ -76,14 +76,14 @@ class StillEntries:
         none: Sequence[UnclippedGradients] = ()
         subject, row = layer.highest, cotangent[None]
         for one in where_it_runs(lambda: subject.unclipped_gradients(row), none):
-            for (_, name), without in _without(zero, one).items():
+            for (_, name), without in _entries_without_bound(zero, one).items():
                 many = f"{np.count_nonzero(~np.isnan(without))} entries of the gradient"
                 message = f"`{name}`: a bound before the pole of `{one.pole}` makes {many} zero"
                 found = layer.finding(Codes.CLIPPED_GRADIENT, message, layer.narrow.mode)
                 yield replace(found, input=name, place=one.place)
 
 
-def _without(
+def _entries_without_bound(
     zero: Mapping[str, Array], unclipped: UnclippedGradients
 ) -> dict[tuple[str, str], Array]:
     """The entries that differ without the bound, nan for all others. They may be infinite only if

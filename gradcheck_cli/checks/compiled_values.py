@@ -39,13 +39,13 @@ def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Fin
     if not narrow.stages:
         return None
     written, compiled = _value(narrow, narrow.stages[0]), _value(narrow)
-    off = _off(narrow, compiled, written)
+    off = _half_lost(narrow, compiled, written)
     if not np.any(off):
         return None
     with narrow.at_stage(narrow.stages[0]):
         draws = narrow.run(Call(watch=True)).random
     if draws:  # the truth is the derivative of `value`
-        known = not np.any(_off(narrow, compiled, narrow.value({})))
+        known = not np.any(_half_lost(narrow, compiled, narrow.value({})))
         return None if known else layer.finding(Codes.UNDECIDED, OTHER_DRAWS)
     dtype = "float32" if narrow.dtype == "float64" else "float64"
     error = compiled - written
@@ -55,11 +55,15 @@ def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Fin
     exact = written if layer.highest is narrow else layer.highest.value({})
     if np.any(same):
         words = "differs from the layer as written, in every precision"
-        return _shown(layer, Codes.WRONG_OUTPUT, words, compiled, exact, written, same)
-    off &= _off(narrow, compiled, exact)
+        return _finding_of_elements(
+            layer, Codes.WRONG_OUTPUT, words, compiled, exact, written, same
+        )
+    off &= _half_lost(narrow, compiled, exact)
     if not np.any(off):
         return None
-    return _shown(layer, Codes.UNDECIDED, IN_ONE_PRECISION, compiled, exact, written, off)
+    return _finding_of_elements(
+        layer, Codes.UNDECIDED, IN_ONE_PRECISION, compiled, exact, written, off
+    )
 
 
 def _value(subject: Subject, stage: str = "") -> Array:
@@ -73,7 +77,7 @@ def _error(compiled_in: Callable[[str], Subject], dtype: str) -> Array:
         return _value(subject) - _value(subject, subject.stages[0])
 
 
-def _off(subject: Subject, compiled: Array, written: Array) -> Array:
+def _half_lost(subject: Subject, compiled: Array, written: Array) -> Array:
     """A mask of the elements that have lost half of the digits of the largest element in their
     output. GC203 reports nan and inf."""
     off = np.zeros(written.shape, dtype=bool)
@@ -94,7 +98,7 @@ def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, 
         value = where_it_runs(partial(_value, subject, stage), None)
         if value is None:
             silent.append(stage)
-        elif np.any(_off(subject, value, written) & off):
+        elif np.any(_half_lost(subject, value, written) & off):
             last = stage
             break
         else:
@@ -103,7 +107,7 @@ def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, 
     return f"right with {before}, wrong from {last} on", last
 
 
-def _shown(
+def _finding_of_elements(
     layer: BoundLayer,
     code: str,
     words: str,

@@ -102,7 +102,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
             else:
                 corrections: Corrections = {}
                 answer = _Examination(engine, problem, blaming, corrections).answer()
-                elsewhere = partial(_elsewhere, engine, blaming, corrections)
+                elsewhere = partial(_examine_in_worker, engine, blaming, corrections)
                 answer = over_the_domain(problem, answer, elsewhere)
     except BadSpec as error:
         answer = error.answer(problem)
@@ -125,7 +125,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     )
 
 
-def _elsewhere(
+def _examine_in_worker(
     engine: Engine, blaming: bool, corrections: Corrections, problem: LayerProblem
 ) -> LayerAnswer:
     try:
@@ -199,18 +199,18 @@ class _Examination:
         try:
             self._notes.update(self._subjects.notes)
             self._bind_what_was_left(bind)
-            return self._restated(self._driven())
+            return self._in_requested_dtype(self._run_steps())
         except Exception as error:
             raise_if_internal(error)
             if not self._subjects.stays_narrow(self._narrow, self._highest):
                 raise
-            return self._again()
+            return self._without_highest()
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
 
-    def _again(self) -> LayerAnswer:
+    def _without_highest(self) -> LayerAnswer:
         """Examine again without the highest precision, in which the derivative does not run."""
         given = self._engine, self._problem, self._blaming, self._corrections
         return _Examination(*given, self._subjects).answer()
@@ -227,7 +227,7 @@ class _Examination:
         self._narrow.close()
         self._narrow = as_it_moves(self._subjects, bind)
 
-    def _driven(self) -> LayerAnswer:
+    def _run_steps(self) -> LayerAnswer:
         """Run all steps. Each question of the steps asks whether the layer casts. If so, start
         again without the casts."""
         wrt = [leaf.name for leaf in self._narrow.leaves if leaf.differentiable]
@@ -258,7 +258,7 @@ class _Examination:
         is_one = not (design.any or self._surrogates or narrow.stages)  # the same in every call
         known = self._subjects.known if is_one else None
         layer = BoundLayer(
-            self._name, self._judging, narrow, highest, self._other, self._uncast, known
+            self._name, self._judging, narrow, highest, self._subject_or_none, self._uncast, known
         )
         value = wrong_value(layer, self._compiled_in)
         if value is not None and not value.entries:  # the two draw different random numbers
@@ -295,7 +295,7 @@ class _Examination:
             highest.close()
         self._highest = exact
 
-    def _restated(self, answer: LayerAnswer) -> LayerAnswer:
+    def _in_requested_dtype(self, answer: LayerAnswer) -> LayerAnswer:
         """Restate the answer in the requested dtype, if casts made us judge it in another one."""
         dtype = self._problem.dtype
         found: tuple[Check | Finding | Reading, ...] = (*answer.checks, *answer.findings)
@@ -465,7 +465,7 @@ class _Examination:
             faults |= own.faults
         return with_rough_points((*found, *faults.values()), highest)
 
-    def _alone(self, call: CustomCall) -> LayerAnswer:
+    def _examine_alone(self, call: CustomCall) -> LayerAnswer:
         """Examine the second derivatives of one custom call alone."""
         modes = [mode for mode in self._problem.modes if mode in SECOND]
         problem = alone(self._problem, self._problem.dtype, call, *modes)
@@ -489,7 +489,7 @@ class _Examination:
         for finding in answer.findings:
             if finding.mode and finding.code in WRONG:
                 wrong.setdefault(finding.mode, set()).add(finding.input)
-        by_itself = self._alone if self._blaming else None
+        by_itself = self._examine_alone if self._blaming else None
         fresh: Callable[[], SecondOrder] = partial(
             SecondOrder, layer, wrong, self._differentiated, by_itself
         )
@@ -503,7 +503,7 @@ class _Examination:
             notes=(*answer.notes, *second.notes),
         )
 
-    def _other(self, dtype: str, values: Mapping[str, Array]) -> Subject | None:
+    def _subject_or_none(self, dtype: str, values: Mapping[str, Array]) -> Subject | None:
         """The layer in another dtype, or at other values of its leaves. None if it does not run so,
         or draws other random numbers in that dtype."""
         uncast = self._uncast and dtype == "float64"
@@ -532,14 +532,14 @@ def _spoils_its_graph(examined: Gradients, layer: BoundLayer) -> bool:
     before = narrow.run(Call(cotangents=rows)).gradients
     narrow.runs_once = True
     after = narrow.run(Call(cotangents=rows)).gradients
-    spoils = not all(_same(before[name], after[name]) for name in before)
+    spoils = not all(_equal_or_none(before[name], after[name]) for name in before)
     narrow.runs_once = spoils
     if spoils:
         layer.highest.runs_once = True
     return spoils
 
 
-def _same(one: Array | None, other: Array | None) -> bool:
+def _equal_or_none(one: Array | None, other: Array | None) -> bool:
     if one is None or other is None:
         return one is other
     return np.array_equal(one, other, equal_nan=True)

@@ -67,14 +67,14 @@ class Formula(CaseExamination):
         evaluations = [*self.case.evaluations, *answers[:count]]
         evaluations.sort(key=lambda evaluation: order.index(evaluation.engine))
         case = replace(self.case, evaluations=tuple(evaluations))
-        return self._knowing(case, *answers[count:])
+        return self._with_truth(case, *answers[count:])
 
     def cost_of_rounding(self) -> Steps[Case]:
         request = replace(self._truth, conditioning=True, known=self.case.truth)
         answers = yield [Ask(None, request)]
-        return self._knowing(self.case, *answers)
+        return self._with_truth(self.case, *answers)
 
-    def _knowing(self, case: Case, truth: Truth | Failure | None = None) -> Case:
+    def _with_truth(self, case: Case, truth: Truth | Failure | None = None) -> Case:
         """The case with its truth, or with the reason why there is none."""
         if truth is None:
             return case

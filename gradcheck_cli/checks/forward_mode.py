@@ -68,7 +68,7 @@ class Pushes:
         refusals: dict[str, None] = {}
         evaluation = Evaluation(self._name, subject.dtype, problem.dtype, "forward")
         along = {
-            leaf.name: self._along(leaf, None if asked is None else asked.get(leaf.name))
+            leaf.name: self._tangents_from(leaf, None if asked is None else asked.get(leaf.name))
             for leaf in subject.leaves
             if leaf.differentiable and (asked is None or np.any(asked.get(leaf.name, False)))
         }
@@ -99,7 +99,7 @@ class Pushes:
             duration_s=time.perf_counter() - started,
         )
 
-    def _along(self, leaf: Leaf, asked: Array | None) -> Tangents:
+    def _tangents_from(self, leaf: Leaf, asked: Array | None) -> Tangents:
         """The tangents to push from a leaf."""
         directions = self.directions
         rows = np.eye(leaf.size) if directions is None else directions[leaf.name]

@@ -58,15 +58,15 @@ class Model(ProgramTruth):
             )
         output = np.ravel(self.layer.narrow.value({}))
         truth = self.truth({})
-        off = ~self._explained(output, truth, self.layer.problem.dtype)
+        off = ~self._within_rounding(output, truth, self.layer.problem.dtype)
         if not np.any(off):
             return None
-        again = self._again()
+        again = self._value_in_other_dtype()
         if again is None and self.layer.problem.dtype != "float64":
             return None
         truth = self.truth({}, costs=True)
         if again is not None:
-            off = ~self._explained(output, truth, self.layer.problem.dtype)
+            off = ~self._within_rounding(output, truth, self.layer.problem.dtype)
             off &= self._persists(output, again, truth)
         if not np.any(off):
             return None
@@ -76,16 +76,16 @@ class Model(ProgramTruth):
             if np.all(says | ~off):
                 return self._as_documented(output, truth, off, documented)
             off &= ~says
-        return self._shown(output, truth, off)
+        return self._finding_of_outputs(output, truth, off)
 
-    def _again(self) -> tuple[str, Array] | None:
+    def _value_in_other_dtype(self) -> tuple[str, Array] | None:
         """The dtype and flat value of the layer in another precision, or None."""
         if self.layer.highest is not self.layer.narrow:
             return self.layer.highest.dtype, np.ravel(self.layer.highest.value({}))
         with self.layer.coarser() as other:
             return None if other is None else (other.dtype, np.ravel(other.value({})))
 
-    def _explained(self, output: Array, truth: Truth, dtype: str) -> Array:
+    def _within_rounding(self, output: Array, truth: Truth, dtype: str) -> Array:
         """A mask of the elements that are right within rounding, or that nothing is known about."""
         exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
         granted = np.zeros(exact.shape)
@@ -110,9 +110,9 @@ class Model(ProgramTruth):
             error, there = output - exact, other - exact
             same = np.abs(error - there) <= SAME_ERROR * np.abs(error)
         lower = FORMATS[dtype].bits < FORMATS[self.layer.problem.dtype].bits
-        return np.asarray(same | (lower & self._explained(other, truth, dtype)))
+        return np.asarray(same | (lower & self._within_rounding(other, truth, dtype)))
 
-    def _shown(
+    def _finding_of_outputs(
         self, output: Array, truth: Truth, off: Array, code: str = Codes.WRONG_OUTPUT
     ) -> Finding:
         ulps = error_in_ulps(output, np.ravel(truth.output), FORMATS[self.layer.problem.dtype])
@@ -126,7 +126,7 @@ class Model(ProgramTruth):
     def _as_documented(
         self, output: Array, truth: Truth, off: Array, documented: Documented
     ) -> Finding:
-        found = self._shown(output, truth, off, Codes.DOCUMENTED_APPROXIMATION)
+        found = self._finding_of_outputs(output, truth, off, Codes.DOCUMENTED_APPROXIMATION)
         fmt = FORMATS[self.layer.problem.dtype]
         return replace(
             found,

@@ -57,8 +57,8 @@ class Ports:
     def steps(self, answers: Sequence[LayerAnswer]) -> Steps[None]:
         """Compare the answers to the problems."""
         for ports in _by_point(self._problems, answers):
-            base = max(ports, key=lambda one: sum(_same(one, other) for other in ports))
-            others = [one for one in ports if not _same(one, base)]
+            base = max(ports, key=lambda one: sum(_outputs_agree(one, other) for other in ports))
+            others = [one for one in ports if not _outputs_agree(one, base)]
             if not others:
                 continue
             asked = [base, *others]
@@ -102,7 +102,7 @@ def _by_point(
         yield [one for one in ports.values() if FORMATS[one.problem.dtype].bits == widest]
 
 
-def _same(one: Port, other: Port) -> bool:
+def _outputs_agree(one: Port, other: Port) -> bool:
     return _agree(one.output, other.output, one.problem.dtype)
 
 

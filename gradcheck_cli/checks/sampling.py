@@ -41,7 +41,7 @@ def over_the_domain(
     found: list[Finding] = []
     notes: dict[str, None] = {}
     forward = backward = 0
-    for words, moved in _drawn(problem):
+    for words, moved in _drawn_problems(problem):
         there = examined(moved)
         if there.failure is not None:
             notes[f"not checked {words}: {there.failure.message}"] = None
@@ -78,7 +78,7 @@ def _varies(entry: Input) -> bool:
     return entry.value.dtype.kind == "f" and bool(np.isfinite(entry.low) or np.isfinite(entry.high))
 
 
-def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
+def _drawn_problems(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
     """The problem at each drawn point, with words that describe the point."""
     inputs = problem.inputs
     varying = {name: entry for name, entry in inputs.items() if _varies(entry)}
@@ -89,13 +89,15 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
     values = {name: _spread(entry, count, rng) for name, entry in varying.items()}
     for number in range(count):
         moved = {
-            name: replace(entry, value=_inside(entry, values[name][number], problem.dtype))
+            name: replace(
+                entry, value=_rounded_in_domain(entry, values[name][number], problem.dtype)
+            )
             for name, entry in varying.items()
         }
         points = list(problem.spec.points)
         points[problem.point] = {**inputs, **moved}
         spec = replace(problem.spec, points=tuple(points))
-        shown = ", ".join(f"{name} = {_shown(entry.value)}" for name, entry in moved.items())
+        shown = ", ".join(f"{name} = {_value_words(entry.value)}" for name, entry in moved.items())
         words = f"at a point drawn from the domain (seed {problem.seed}): {shown}"
         yield words, replace(problem, spec=spec, modes=first)
 
@@ -126,13 +128,13 @@ def _ends(entry: Input) -> tuple[float, float]:
     return (low, low + away) if np.isfinite(low) else (high - away, high)
 
 
-def _inside(entry: Input, drawn: Array, dtype: str) -> Array:
+def _rounded_in_domain(entry: Input, drawn: Array, dtype: str) -> Array:
     """Round the draws to the dtype; where this leaves the domain, keep the given value."""
     rounded = FORMATS[dtype].round(drawn)
     return np.where((rounded >= entry.low) & (rounded <= entry.high), rounded, entry.value)
 
 
-def _shown(value: Array) -> str:
+def _value_words(value: Array) -> str:
     flat = value.reshape(-1)
     words = ", ".join(f"{number:.9g}" for number in flat[:SHOWN])
     if value.ndim == 0:

@@ -71,7 +71,7 @@ def never_filled(
     gradients, if there is one: with all numbers closer to zero, and at random numbers."""
     never = dict(zeros)
     seen = {name: np.zeros(zero.shape, dtype=np.bool_) for name, zero in zeros.items()}
-    for values in _elsewhere(leaves, seed):
+    for values in _other_points(leaves, seed):
         nothing: ValuesOrNone = {}
         there = where_it_runs(partial(pulled, values), nothing)
         for name in zeros:
@@ -82,7 +82,7 @@ def never_filled(
     return {name: never[name] & seen[name] for name in zeros}
 
 
-def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]]:
+def _other_points(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]]:
     moving = [leaf for leaf in leaves if leaf.differentiable]
     for factor in SMALLER:
         yield {leaf.name: leaf.value * factor for leaf in moving}

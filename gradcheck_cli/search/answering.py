@@ -46,11 +46,11 @@ def searched(
     spec, name = request.spec, engine.capabilities.name
     if spec.implementations:
         with layer_searching(engine, request) as layer:
-            return _found(layer, request, answer, so_far)
+            return _run_search(layer, request, answer, so_far)
     domain = domain_of(spec.inputs, request.dtype)
     assert domain is not None  # the caller has checked this
     searching = Searching(spec, name, domain, request.kinds, request.budget, request.seed)
-    found = _found(searching, request, answer, so_far)
+    found = _run_search(searching, request, answer, so_far)
     failing = [one.witness.values for one in found.searches if one.witness is not None]
     if not failing or not request.fixes:
         return found
@@ -60,7 +60,7 @@ def searched(
     return replace(found, fix=drive(steps, lambda ask: answer(ask.question)))
 
 
-def _found(
+def _run_search(
     searching: Searching,
     request: SearchRequest,
     answer: Callable[[Any], Any],
@@ -102,7 +102,11 @@ def best_fix(
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
         if tried == _MOST or allowed.is_spent:
             break
-        if candidate.custom or candidate.kink or not _same(spec, candidate, domain, seed):
+        if (
+            candidate.custom
+            or candidate.kink
+            or not _agree_at_probes(spec, candidate, domain, seed)
+        ):
             continue
         tried += 1
         share = max(allowed.left, 0.1) / 2
@@ -138,7 +142,7 @@ def _rank(fix: SearchedFix) -> tuple[int, int]:
     return len(fix.found), -len(fix.proven)
 
 
-def _same(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
+def _agree_at_probes(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
     """Check whether the values of both formulas agree at most probes where both have one."""
     points = probes(domain, (), np.random.default_rng(seed))[:BATCH]
     arrays = domain.arrays(domain.numbers(filled(points, BATCH)))

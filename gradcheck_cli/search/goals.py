@@ -112,8 +112,8 @@ def directed(
     numbers = evaluate(lines.at(line, places.ravel(), domain)).reshape(count, each, -1)
     states = watch.states(numbers)
     found = [
-        _beside(domain, lines, *_changes(domain, lines, places, states, watch, evaluate)),
-        _beside(domain, lines, *_smallest(domain, lines, places, numbers, evaluate)),
+        _neighbours(domain, lines, *_changes(domain, lines, places, states, watch, evaluate)),
+        _neighbours(domain, lines, *_smallest(domain, lines, places, numbers, evaluate)),
     ]
     return np.unique(np.concatenate(found), axis=0)
 
@@ -192,7 +192,7 @@ def _few_each(line: Array, at: Array, column: Array) -> tuple[Array, Array, Arra
     return line[chosen], at[chosen], column[chosen]
 
 
-def _beside(domain: Domain, lines: Lines, line: Array, place: Ordinals) -> Ordinals:
+def _neighbours(domain: Domain, lines: Lines, line: Array, place: Ordinals) -> Ordinals:
     around = np.arange(-_AROUND, _AROUND + 2)
     places = (place[:, None] + around).ravel()
     return lines.at(np.repeat(line, len(around)), places, domain)

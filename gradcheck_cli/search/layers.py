@@ -138,7 +138,7 @@ class LayerSearching(Searching):
         """No truth is certified for a layer. Instead, the proof is given up if the layer, which was
         called often by now, executes other operations than before."""
         yield from ()
-        if self._proof is not None and not _same(self._gradient, self._recorded()):
+        if self._proof is not None and not _same_program(self._gradient, self._recorded()):
             self._proof, self._why = None, LATER_CALLS
 
     def _run_all(self) -> Steps[None]:
@@ -177,7 +177,7 @@ class LayerSearching(Searching):
         return self._examined[key]
 
 
-def _same(one: GradientProgram, other: GradientProgram) -> bool:
+def _same_program(one: GradientProgram, other: GradientProgram) -> bool:
     """Check whether both are the same operations, with the same constants."""
     if one.program is None or other.program is None:
         return False

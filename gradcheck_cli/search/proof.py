@@ -227,7 +227,7 @@ class Proof:
         assert value is not None
         good = np.isfinite(answers.value).reshape(count, -1).all(axis=1) & answers.answered
         v = value.map(lambda part: part.reshape(count, -1))
-        known, off = _apart(v, answers.value.reshape(count, -1))
+        known, off = _distance_bound(v, answers.value.reshape(count, -1))
         exact = (known & (off <= self._half * v.least)) | (v.most < normal)
         exact |= known & self._moves_by(0, points, off, good & ~exact.all(axis=1))
         kept, right, finite = good.copy(), good.copy(), good.copy()
@@ -240,7 +240,7 @@ class Proof:
                 right &= False
                 continue
             g = one.map(lambda part: part.reshape(count, -1))
-            known, off = _apart(g, computed)
+            known, off = _distance_bound(g, computed)
             top = np.max(g.least, axis=1, keepdims=True)
             small = np.max(g.most, axis=1, keepdims=True) < normal
             near = (known & (off <= self._half * top)) | small
@@ -364,10 +364,10 @@ class Proof:
             lows, highs = self._arrays(low[begin : begin + _BATCH], high[begin : begin + _BATCH])
             value, *gradients = self._gradient(lows, highs, len(low[begin : begin + _BATCH]))
             assert value is not None
-            found = _bits("value-nonfinite", _any(value.broken))
+            found = _bits("value-nonfinite", _any_in_row(value.broken))
             for g in gradients:
                 if g is not None:
-                    found |= _bits("gradient-nonfinite", _any(g.broken))
+                    found |= _bits("gradient-nonfinite", _any_in_row(g.broken))
             parts.append(found)
         return np.concatenate(parts)
 
@@ -385,16 +385,18 @@ class Proof:
         if wanted & _BIT["undefined"]:
             (formula,) = self._formula(lows, highs, count)
             assert formula is not None
-            found |= _bits("undefined", ~_any(formula.undefined))
+            found |= _bits("undefined", ~_any_in_row(formula.undefined))
         if wanted & ~_BIT["undefined"]:
             boxes = _Boxes(low, high, self._gradient.over(lows, highs, count))
             value, *gradients = boxes.run.first(count)
             assert value is not None
-            found |= self._of_value(value, self._moved(lows, highs, gradients), boxes, wanted)
+            found |= self._of_value(
+                value, self._input_rounding_effect(lows, highs, gradients), boxes, wanted
+            )
             found |= self._of_gradients(gradients, boxes, wanted)
         return found & wanted
 
-    def _moved(
+    def _input_rounding_effect(
         self,
         lows: Mapping[str, Array],
         highs: Mapping[str, Array],
@@ -416,16 +418,16 @@ class Proof:
 
     def _of_value(self, value: Enclosed, moved: Array, boxes: _Boxes, wanted: np.uint8) -> Array:
         value = value.map(lambda part: part.reshape(len(boxes.low), -1))
-        good = ~_any(value.bad)
+        good = ~_any_in_row(value.bad)
         off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
         if wanted & _BIT["value-inaccurate"] and off.any():
             off &= value.bad | ~self._own_everywhere(0)
-            asked = good & _any(off)
+            asked = good & _any_in_row(off)
             sharp, by_slopes = self._sharper(0, value, boxes, asked)
             moved = np.maximum(moved, _MARGIN * by_slopes)
             off &= ~(self._is_near(sharp) | (sharp.error <= EXCUSED_MOVES * moved))
-            self._adjoint.note(int(np.sum(asked & ~_any(off))))
-        return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any(off))
+            self._adjoint.note(int(np.sum(asked & ~_any_in_row(off))))
+        return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any_in_row(off))
 
     def _is_near(self, value: Enclosed) -> Array:
         """Mark the values that are right to half of the digits, or too small to count."""
@@ -537,11 +539,13 @@ class Proof:
             if one is None:
                 continue
             g = one.map(lambda part: part.reshape(count, -1))
-            good &= ~_any(g.bad)
+            good &= ~_any_in_row(g.bad)
             lost, off = self._fails_of(g)
 
             def failing(lost: Array = lost, off: Array = off, good: Array = good) -> Array:
-                return good & ((kept_wanted & _any(lost)) | (right_wanted & _any(off)))
+                return good & (
+                    (kept_wanted & _any_in_row(lost)) | (right_wanted & _any_in_row(off))
+                )
 
             own = g.broken
             if failing().any():
@@ -558,10 +562,10 @@ class Proof:
                 own |= sharp.error <= allowed * np.maximum(moved, bent)
                 still = failing(lost & ~own, off & ~own)
                 self._adjoint.note(int(np.sum(asked & ~still)))
-                helped |= asked & ~still & _any(bent > moved)
+                helped |= asked & ~still & _any_in_row(bent > moved)
             self._bending.note(int(np.sum(helped)))
-            kept &= ~_any(lost & ~own)
-            right &= ~_any(off & ~own)
+            kept &= ~_any_in_row(lost & ~own)
+            right &= ~_any_in_row(off & ~own)
         return (
             _bits("gradient-nonfinite", good)
             | _bits("gradient-underflow-to-zero", kept)
@@ -671,7 +675,7 @@ def bit_of(kind: Kind) -> np.uint8:
     return _BIT[kind]
 
 
-def _apart(exact: Enclosed, computed: Array) -> tuple[Array, Array]:
+def _distance_bound(exact: Enclosed, computed: Array) -> tuple[Array, Array]:
     """Where an exact number is enclosed, and a bound on its distance to the computed one."""
     with np.errstate(all="ignore"):
         off = np.maximum(np.abs(computed - exact.lo), np.abs(computed - exact.hi))
@@ -691,5 +695,5 @@ def _bits(kind: Kind, proven: Array) -> Array:
     return np.where(proven, _BIT[kind], np.uint8(0))
 
 
-def _any(flags: Any) -> Array:
+def _any_in_row(flags: Any) -> Array:
     return np.asarray(np.any(flags.reshape(len(flags), -1), axis=1))

@@ -57,7 +57,7 @@ class Runner:
         parts = []
         for begin in range(0, len(points), self.count):
             some = points[begin : begin + self.count]
-            found = yield from self._together(some)
+            found = yield from self._answers_batched(some)
             if found is None:
                 chosen = np.arange(0, len(some), -(-len(some) // _SINGLY))
                 found = _placed((yield from self.singly(some[chosen])), chosen, len(some))
@@ -72,9 +72,11 @@ class Runner:
         self.runs += len(questions)
         found = yield [Ask(self.engine, question) for question in questions]
         answered = zip(found, questions, strict=True)
-        return _joined([self._alone(evaluation, question) for evaluation, question in answered])
+        return _joined(
+            [self._answer_at_point(evaluation, question) for evaluation, question in answered]
+        )
 
-    def _together(self, points: Ordinals) -> Steps[Answers | None]:
+    def _answers_batched(self, points: Ordinals) -> Steps[Answers | None]:
         if self.batched is None or not self.together:
             return None
         values = self.values(filled(points, self.count))
@@ -99,10 +101,10 @@ class Runner:
         dtype = self.domain.dtype
         return Problem(program, values, self.wrt, dtype, dtype, "reverse", Projection(rows=rows))
 
-    def _alone(self, evaluation: Evaluation, question: Problem) -> Answers:
+    def _answer_at_point(self, evaluation: Evaluation, question: Problem) -> Answers:
         if evaluation.failure is not None:
             self.failure = evaluation.failure
-            return self._nothing()
+            return self._no_answer()
         return self._answers(evaluation, question, 1)
 
     def _answers(self, evaluation: Evaluation, question: Problem, count: int) -> Answers:
@@ -116,7 +118,7 @@ class Runner:
         values = self.domain.values(point)
         return replace(self._problem(self.program, values, rows), dtype="float64")
 
-    def _nothing(self) -> Answers:
+    def _no_answer(self) -> Answers:
         """The answers at one point without an answer: nan, and not `answered`."""
         size = int(np.prod(self._shape))
         shapes = {n: self.program.nodes[i].shape for n, i in self.program.inputs.items()}

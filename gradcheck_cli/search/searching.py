@@ -153,7 +153,11 @@ class Searching:
         self._probed = self._answers
         yield from self._run_leaves()
         for turn in range(_ROUNDS):
-            if not self._unseen() or self._budget.is_spent or len(self._witnesses) > self._most:
+            if (
+                not self._kinds_to_find()
+                or self._budget.is_spent
+                or len(self._witnesses) > self._most
+            ):
                 break
             self._prove_on(_BOXES << turn)
             yield from self._run_leaves()
@@ -170,18 +174,18 @@ class Searching:
         """The time by the clock that is left until this part of the longest time of a search."""
         return self._ready + part * WAIT * self._seconds - time.monotonic()
 
-    def _open(self) -> list[Kind]:
+    def _undecided_kinds(self) -> list[Kind]:
         """The kinds without a verdict."""
         return [kind for kind in self._kinds if self._verdict(kind) == "undecided"]
 
-    def _unseen(self) -> list[Kind]:
+    def _kinds_to_find(self) -> list[Kind]:
         """The kinds that may still be found, or proven absent: the proof has more left than points
         that were run."""
         proof = self._proof
         if proof is None:
-            return self._open()
+            return self._undecided_kinds()
         every = all(point.tobytes() in self._leaves_run for point in proof.leaves())
-        return [kind for kind in self._open() if not every or proof.has_boxes(kind)]
+        return [kind for kind in self._undecided_kinds() if not every or proof.has_boxes(kind)]
 
     def _verdict(self, kind: Kind) -> Verdict:
         if kind in self._witnesses:
@@ -218,7 +222,7 @@ class Searching:
         proof = self._proof
         if proof is None:
             return
-        before = {kind: proof.open_share(kind) for kind in self._open()}
+        before = {kind: proof.open_share(kind) for kind in self._undecided_kinds()}
         self._prove(most)
         for kind, share in before.items():
             shrinks = proof.open_share(kind) < _SHRINKS * share
@@ -270,7 +274,7 @@ class Searching:
         self._drop_decided(proof)
         proof.spread(_SPREAD)
         leaves = proof.leaves()
-        if not 0 < len(leaves) <= _SPREAD or any(map(proof.has_boxes, self._open())):
+        if not 0 < len(leaves) <= _SPREAD or any(map(proof.has_boxes, self._undecided_kinds())):
             return
         together = yield from self._runner.at(leaves)
         bits = proof.right(leaves, together)
@@ -285,14 +289,14 @@ class Searching:
 
     def _look_at_boxes(self, proof: Proof) -> Steps[None]:
         """Run all numbers of the boxes that are open for a kind without a verdict."""
-        for kind in self._open():
+        for kind in self._undecided_kinds():
             low, high = (ends[:, 0] for ends in proof.open_boxes(kind))
-            if kind not in self._open() or not 0 < np.sum(high - low + 1) <= _EVERY:
+            if kind not in self._undecided_kinds() or not 0 < np.sum(high - low + 1) <= _EVERY:
                 continue
             every = np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)])
             parts = np.array_split(every[:, None], -(-len(every) // _MANY))
             for place in self._rng.permutation(len(parts)):
-                if self._budget.is_spent or kind not in self._open():
+                if self._budget.is_spent or kind not in self._undecided_kinds():
                     break
                 points = parts[place]
                 answers = yield from self._many.at(points)
@@ -300,13 +304,13 @@ class Searching:
                 yield from self._try(kind, points, sizes[kind])
 
     def _drop_decided(self, proof: Proof) -> None:
-        proof.drop(kind for kind in KINDS if kind not in self._open())
+        proof.drop(kind for kind in KINDS if kind not in self._undecided_kinds())
 
     def _candidates(self, points: Ordinals) -> Ordinals:
         """Points that deserve a run: in boxes that no proof covers, and by directed search."""
-        found = [self._directed(points), self._around_witnesses()]
+        found = [self._points_near_events(points), self._around_witnesses()]
         proof = self._proof
-        for kind in self._open() if proof is not None else ():
+        for kind in self._undecided_kinds() if proof is not None else ():
             assert proof is not None
             low, high = proof.open_boxes(kind)
             some = self._rng.permutation(len(low))[:_OPEN_POINTS]
@@ -444,7 +448,7 @@ class Searching:
 
     # Directed search.
 
-    def _directed(self, points: Ordinals) -> Ordinals:
+    def _points_near_events(self, points: Ordinals) -> Ordinals:
         """Points beside zeros, overflows and underflows of intermediate numbers."""
         if self._watched is None:
             return probes(self._domain, (), self._rng)

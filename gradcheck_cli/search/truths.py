@@ -137,7 +137,7 @@ class PointTruth:
             if not certificate.sure.ravel()[i]:
                 continue
             truth = float(certificate.value.ravel()[i])
-            genuine = self._beyond(truth)
+            genuine = self._is_out_of_range(truth)
             if not math.isfinite(number):
                 yield Failing("value-nonfinite", entry, number, truth, genuine, 2.0 - genuine)
                 continue
@@ -174,13 +174,15 @@ class PointTruth:
                 if nowhere or "infinite" in slopes:
                     yield "undefined", number, math.nan, False, 0.5
             return
-        genuine = self._beyond(truth)
+        genuine = self._is_out_of_range(truth)
         if not math.isfinite(number):
             yield "gradient-nonfinite", number, truth, genuine, 2.0 - genuine
             return
         lost = _number(failing.lost_to_zero, number, truth, top, self._format)
         off = _number(failing.inaccuracy, number, truth, top, self._format)
-        if (lost or off) and kinds.excused(abs(number - truth), self._moved(name, place)):
+        if (lost or off) and kinds.excused(
+            abs(number - truth), self._input_rounding_effect(name, place)
+        ):
             return
         if lost:
             yield "gradient-underflow-to-zero", number, truth, False, lost
@@ -190,7 +192,7 @@ class PointTruth:
     def _value_known(self, row: int) -> bool:
         return bool(self._value.sure.ravel()[row])
 
-    def _beyond(self, truth: float) -> bool:
+    def _is_out_of_range(self, truth: float) -> bool:
         """Check whether a number does not fit the dtype."""
         return math.isinf(truth) or bool(np.isinf(self._format.round(truth)))
 
@@ -209,7 +211,7 @@ class PointTruth:
             total += float(np.sum(sizes * known))
         return total * self._format.unit_roundoff
 
-    def _moved(self, name: str, place: tuple[int, int]) -> float:
+    def _input_rounding_effect(self, name: str, place: tuple[int, int]) -> float:
         """How far half an ulp of every input moves an entry of the gradient; 0 if unknown."""
         row, column = place
         if row not in self._moves:

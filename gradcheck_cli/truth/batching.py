@@ -91,7 +91,7 @@ class _Batching:
         elif node.op in (INPUT, CONSTANT) or not any(self._has_axis[i] for i in node.args):
             made, moves = replace(node, args=tuple(self.places[i] for i in node.args)), False
         else:
-            made, moves = self._moving(node), True
+            made, moves = self._batched_node(node), True
         self._append(made)
         self.places.append(len(self._nodes) - 1)
         self._has_axis.append(moves)
@@ -100,7 +100,7 @@ class _Batching:
         self._nodes.append(node)
         return len(self._nodes) - 1
 
-    def _moving(self, node: Node) -> Node:
+    def _batched_node(self, node: Node) -> Node:
         """The node for all points."""
         row = self._rows.get(node.op)
         if row is None or node.custom is not None:
@@ -147,7 +147,7 @@ class _Batching:
         axis = {**node.keywords, "axis": node.keywords["axis"] % rank + 1}
         return self._like(node, [self._spread(i) for i in node.args], axis)
 
-    def _taken(self, node: Node) -> Node:
+    def _batched_take(self, node: Node) -> Node:
         """`take` with indices that are the same for every point."""
         if self._has_axis[node.args[1]]:
             raise NotBatched(node.op)
@@ -160,15 +160,15 @@ class _Batching:
 
     def _outer(self, node: Node) -> Node:
         first, second = (self._spread(i) for i in node.args)
-        rows = self._made("reshape", first, (self._count, node.shape[0], 1), node)
-        columns = self._made("reshape", second, (self._count, 1, node.shape[1]), node)
+        rows = self._append_arranged("reshape", first, (self._count, node.shape[0], 1), node)
+        columns = self._append_arranged("reshape", second, (self._count, 1, node.shape[1]), node)
         return self._like(replace(node, op="multiply"), [rows, columns])
 
     def _dot(self, node: Node) -> Node:
         """`dot`, which scales by a number or multiplies matrices; other arrays have no rule."""
         ranks = [len(self._program.nodes[i].shape) for i in node.args]
         if min(ranks) == 0:
-            return self._moving(replace(node, op="multiply"))
+            return self._batched_node(replace(node, op="multiply"))
         if max(ranks) > 2:
             raise NotBatched(node.op)
         return self._product(replace(node, op="matmul"))
@@ -184,7 +184,7 @@ class _Batching:
         for index, own in zip(node.args, (left, right), strict=True):
             place, padded = self._spread(index), (self._count, *(1,) * (rank - len(own)), *own)
             same = self._nodes[place].shape == padded
-            args.append(place if same else self._made("reshape", place, padded, node))
+            args.append(place if same else self._append_arranged("reshape", place, padded, node))
         whole = (self._count, *node.shape)
         if [left, right] == shapes:
             return replace(node, args=tuple(args), shape=whole)
@@ -201,7 +201,7 @@ class _Batching:
         a, b = (self._spread(i) for i in node.args)
         if ranks[1] == 2:
             return self._like(node, [a, b])
-        b = self._made("reshape", b, (self._count, *node.shape, 1), node)
+        b = self._append_arranged("reshape", b, (self._count, *node.shape, 1), node)
         made = replace(node, args=(a, b), shape=(self._count, *node.shape, 1))
         return self._arranged("reshape", self._append(made), (self._count, *node.shape), node)
 
@@ -214,7 +214,7 @@ class _Batching:
             return self._of_one(node, {**node.keywords, "axis": self._axes(node)})
         x = self._program.nodes[node.args[0]]
         place = self.places[node.args[0]]
-        row = self._made("reshape", place, (self._count, math.prod(x.shape)), node)
+        row = self._append_arranged("reshape", place, (self._count, math.prod(x.shape)), node)
         return self._like(node, [row], {**node.keywords, "axis": 1})
 
     def _broadcast(self, node: Node) -> Node:
@@ -243,7 +243,7 @@ class _Batching:
         ones = tuple(i for i, n in enumerate(shape) if n == 1)
         return self._of_one(node, {"axis": _behind(ones if axis is None else axis, len(shape))})
 
-    def _moved(self, node: Node) -> Node:
+    def _batched_moveaxis(self, node: Node) -> Node:
         (rank,) = self._ranks(node)
         return self._of_one(node, {name: _behind(at, rank) for name, at in node.keywords.items()})
 
@@ -270,7 +270,7 @@ class _Batching:
         if not self._has_axis[index] or len(node.shape) == rank:
             return place
         shape = (self._count, *(1,) * (rank - len(node.shape)), *node.shape)
-        return self._made("reshape", place, shape, node)
+        return self._append_arranged("reshape", place, shape, node)
 
     def _spread(self, index: int) -> int:
         """The argument with the new axis; an argument that does not move is repeated for each
@@ -278,9 +278,11 @@ class _Batching:
         if self._has_axis[index]:
             return self.places[index]
         node = self._program.nodes[index]
-        return self._made("broadcast_to", self.places[index], (self._count, *node.shape), node)
+        return self._append_arranged(
+            "broadcast_to", self.places[index], (self._count, *node.shape), node
+        )
 
-    def _made(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> int:
+    def _append_arranged(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> int:
         return self._append(self._arranged(op, place, shape, like))
 
     def _arranged(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> Node:
@@ -300,7 +302,7 @@ _RULES: dict[str, Callable[[_Batching, Node], Node]] = {
     "soft_nll": _Batching._along_axis,
     "take_along_axis": _Batching._along_axis,
     "scatter_add": _Batching._along_axis,
-    "take": _Batching._taken,
+    "take": _Batching._batched_take,
     "concatenate": _Batching._joined,
     "stack": _Batching._joined,
     "broadcast_to": _Batching._broadcast,
@@ -309,7 +311,7 @@ _RULES: dict[str, Callable[[_Batching, Node], Node]] = {
     "transpose": _Batching._transposed,
     "expand_dims": _Batching._expanded,
     "squeeze": _Batching._squeezed,
-    "moveaxis": _Batching._moved,
+    "moveaxis": _Batching._batched_moveaxis,
     "flip": _Batching._flipped,
     **dict.fromkeys(_STACKED, _Batching._stacked),
 }

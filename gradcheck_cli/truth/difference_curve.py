@@ -36,7 +36,7 @@ def curve(request: CurveRequest) -> Curve:
             request.name, asked.dtype, (), "its gradient is compared along cotangents only"
         )
     problem = replace(asked.problem(mode), mode="forward")
-    right = _known(request, mode)
+    right = _known_derivatives(request, mode)
     size = max((_largest(value[at]) for value, at in right.values()), default=0.0)
     if size == 0:
         note = f"`{asked.program.text.strip()}` has no gradient to compare with at this point"
@@ -63,7 +63,7 @@ def asked_mode(projections: Mapping[Mode, Projection]) -> Mode | None:
     return next((mode for mode in modes if projections[mode].rows is None), None)
 
 
-def _known(request: CurveRequest, mode: Mode) -> dict[str, tuple[Array, Array]]:
+def _known_derivatives(request: CurveRequest, mode: Mode) -> dict[str, tuple[Array, Array]]:
     """The truth of each input, and a mask of the entries with a finite derivative."""
     blocks = {name: request.known.blocks[mode, name] for name in request.truth.wrt}
     return {

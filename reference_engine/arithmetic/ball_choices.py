@@ -80,7 +80,7 @@ def order(a: Any, b: Any) -> int:
     raise Undecided("two balls overlap")
 
 
-def _noted(kind: str, a: Any, b: Any) -> int:
+def _order_noting_ties(kind: str, a: Any, b: Any) -> int:
     way = order(a, b)
     if way == 0 and a is not b:
         note_tie(kind)
@@ -88,12 +88,12 @@ def _noted(kind: str, a: Any, b: Any) -> int:
 
 
 def _booleans(test: Callable[[int], bool]) -> Callable[..., Any]:
-    decide = np.frompyfunc(lambda a, b: test(_noted("comparison", a, b)), 2, 1)
+    decide = np.frompyfunc(lambda a, b: test(_order_noting_ties("comparison", a, b)), 2, 1)
     return lambda a, b: np.asarray(decide(a, b), np.bool_)
 
 
 def _sign_of(x: Any) -> int:
-    return _noted("sign", x, 0)
+    return _order_noting_ties("sign", x, 0)
 
 
 def truths(x: Any) -> Any:
@@ -133,11 +133,11 @@ def floor_of_quotient(a: Any, b: Any) -> Any:
 
 
 def larger(a: Any, b: Any) -> Any:
-    return a if _noted("maximum", a, b) >= 0 else b
+    return a if _order_noting_ties("maximum", a, b) >= 0 else b
 
 
 def smaller(a: Any, b: Any) -> Any:
-    return a if _noted("minimum", a, b) <= 0 else b
+    return a if _order_noting_ties("minimum", a, b) <= 0 else b
 
 
 def _clip(x: Any, min: Any = None, max: Any = None) -> Any:
@@ -209,7 +209,7 @@ def _argument(way: int) -> Callable[..., Any]:
 
 
 def _compared(a: Any, b: Any) -> int:
-    return _noted("order", a, b)
+    return _order_noting_ties("order", a, b)
 
 
 def argsort(x: Objects, axis: int = -1, descending: bool = False) -> Any:

@@ -270,7 +270,7 @@ def _pseudoinverse(x: Objects, rtol: float | None = None) -> Objects:
     return _solved(_product(x.T, x), x.T)
 
 
-def _left(x: Objects) -> Objects:
+def _left_vectors(x: Objects) -> Objects:
     u = _singular(x)[0]
     return u * _signs(u)
 
@@ -296,7 +296,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "eigh_vectors": each(_eigenvectors),
     "svdvals": each(lambda x: _singular(x)[1]),
     "pinv": lambda x, rtol=None: each(lambda one: _pseudoinverse(one, rtol))(x),
-    "svd_u": each(_left),
+    "svd_u": each(_left_vectors),
     "svd_vh": each(_right),
     "expm": each(_exponential),
     "expm_frechet": lambda x, e: stacked(_frechet, x, e),

@@ -79,7 +79,7 @@ def _doubt(x: Any) -> Any:
     return x.doubt if isinstance(x, Doubtful) else np.False_
 
 
-def _plain(x: Any) -> Any:
+def _without_doubt(x: Any) -> Any:
     return x.value if isinstance(x, Doubtful) else x
 
 
@@ -88,9 +88,11 @@ def _logical(function: Callable[[Any, Any], Any], settles: bool) -> Callable[...
 
     def value(a: Any, b: Any) -> Any:
         a, b = truths_of(a), truths_of(b)
-        settled = (~_doubt(a) & (_plain(a) == settles)) | (~_doubt(b) & (_plain(b) == settles))
+        settled = (~_doubt(a) & (_without_doubt(a) == settles)) | (
+            ~_doubt(b) & (_without_doubt(b) == settles)
+        )
         doubt = (_doubt(a) | _doubt(b)) & ~settled
-        return _decided(function(_plain(a), _plain(b)), np.asarray(doubt))
+        return _decided(function(_without_doubt(a), _without_doubt(b)), np.asarray(doubt))
 
     return value
 
@@ -99,10 +101,10 @@ def truths_of(x: Any) -> Any:
     return x if isinstance(x, Doubtful) else _truths(x)
 
 
-def _where(condition: Any, a: Value, b: Value) -> FloatBall:
+def _where_value(condition: Any, a: Value, b: Value) -> FloatBall:
     condition = truths_of(condition)
     a, b = as_float_ball(a), as_float_ball(b)
-    chosen = _plain(condition)
+    chosen = _without_doubt(condition)
     value = np.where(chosen, a.value, b.value)
     doubt = _doubt(condition)
     if a.radius is None and b.radius is None and not np.any(doubt):
@@ -155,7 +157,7 @@ def _clip(x: Value, min: Any = None, max: Any = None) -> FloatBall:
 
 
 def _leaky(x: Value, negative_slope: float = 0.01) -> FloatBall:
-    return _where(comparison(np.greater)(x, 0.0), x, multiply(negative_slope, x))
+    return _where_value(comparison(np.greater)(x, 0.0), x, multiply(negative_slope, x))
 
 
 def largest(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
@@ -211,7 +213,7 @@ CHOICES: dict[str, Callable[..., Any]] = {
     "hardtanh": lambda x, min=-1.0, max=1.0: _clip(x, min, max),
     "max": largest,
     "min": least,
-    "where": _where,
+    "where": _where_value,
     "less": comparison(np.less),
     "less_equal": comparison(np.less_equal),
     "greater": comparison(np.greater),

@@ -61,7 +61,7 @@ def linear(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]
     return value
 
 
-def _moving(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]:
+def _row_of_moves(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]:
     """A row that moves numbers without changing them."""
 
     def value(*xs: Any, **keywords: Any) -> FloatBall:
@@ -94,13 +94,13 @@ def _scatter(g: Value, *, shape: tuple[int, ...], index: Any) -> FloatBall:
 
 
 MOVES: dict[str, Callable[..., Any]] = {
-    "concatenate": _moving("concatenate"),
-    "stack": _moving("stack"),
-    "getitem": _moving("getitem"),
+    "concatenate": _row_of_moves("concatenate"),
+    "stack": _row_of_moves("stack"),
+    "getitem": _row_of_moves("getitem"),
     "scatter": _scatter,
     "pad": _pad,
-    "take": _moving("take", (1,)),
-    "take_along_axis": _moving("take_along_axis", (1,)),
+    "take": _row_of_moves("take", (1,)),
+    "take_along_axis": _row_of_moves("take_along_axis", (1,)),
     "cumsum": linear("cumsum"),
     "unpatch": linear("unpatch"),
     "trace": linear("trace"),
@@ -109,5 +109,5 @@ MOVES: dict[str, Callable[..., Any]] = {
     "zeros_like": lambda x: exactly_floats(np.zeros(shape_of(x))),
     "ones_like": lambda x: exactly_floats(np.ones(shape_of(x))),
     "full_like": lambda x, fill_value: exactly_floats(np.full(shape_of(x), fill_value)),
-    **{name: _moving(name) for name in MOVING},
+    **{name: _row_of_moves(name) for name in MOVING},
 }

@@ -27,7 +27,7 @@ def _axis_of(x: Value, axis: int | None) -> int:
     return int(np.lib.array_utils.normalize_axis_index(0 if axis is None else axis, ndim))
 
 
-def _along(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_axis(function: Callable[..., Any]) -> Callable[..., Any]:
     def value(x: Any, *, axis: int | None = None) -> Any:
         return function(x, axis=_axis_of(x, axis))
 
@@ -41,7 +41,7 @@ def _cumsum_back(g: Value, x: Value, axis: int | None = None) -> Value:
 
 cumsum: Op = row(
     "cumsum",
-    in_float32(_along(np.cumsum)),
+    in_float32(_with_axis(np.cumsum)),
     Linear(_cumsum_back),
     aliases=("cumulative_sum",),
     rounding="sums",
@@ -115,7 +115,7 @@ def _cumprod_push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> 
 
 cumprod: Op = row(
     "cumprod",
-    in_float32(_along(np.cumprod)),
+    in_float32(_with_axis(np.cumprod)),
     Tangents(_cumprod_push),
     aliases=("cumulative_prod",),
     points=(
@@ -159,7 +159,7 @@ def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
 
     return row(
         name,
-        _along(function.accumulate),
+        _with_axis(function.accumulate),
         Tangents(push),
         aliases=(alias,),
         rounding="none",

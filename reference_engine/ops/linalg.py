@@ -334,7 +334,7 @@ def explicit(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], 
         wanted = "1 array" if len(terms) == 1 else f"{len(terms)} arrays"
         raise ValueError(f"{subscripts!r} is for {wanted}, not for {len(ranks)}")
     spare = [letter for letter in ascii_letters if letter not in subscripts]
-    hidden = [_hidden(term, rank) for term, rank in zip(terms, ranks, strict=True)]
+    hidden = [_ellipsis_rank(term, rank) for term, rank in zip(terms, ranks, strict=True)]
     rest = "".join(spare[: max(hidden)])
     inputs = tuple(
         term.replace("...", rest[len(rest) - count :])
@@ -356,7 +356,7 @@ def explicit(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], 
     return inputs, output
 
 
-def _hidden(term: str, rank: int) -> int:
+def _ellipsis_rank(term: str, rank: int) -> int:
     """The number of axes that `...` represents in a term."""
     labels = term.replace("...", "", 1)
     if labels and not (labels.isascii() and labels.isalpha()):

@@ -84,7 +84,7 @@ def _result_shape(name: str) -> Callable[..., Shape]:
     return result_shape
 
 
-def _outside(x: Value, kernel_size: Any, stride: Any, padding: Any) -> Array:
+def _padding_mask(x: Value, kernel_size: Any, stride: Any, padding: Any) -> Array:
     """A mask of the elements of the patches that lie in the padding, of shape (K, *places)."""
     ones = np.ones((1, 1, *shape_of(x)[2:]), np.bool_)
     seen: Array = _patches_value(ones, kernel_size, stride, padding)[0, 0]
@@ -93,13 +93,13 @@ def _outside(x: Value, kernel_size: Any, stride: Any, padding: Any) -> Array:
 
 def _max_pool(x: Value, *, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Value:
     seen = patches(x, kernel_size=kernel_size, stride=stride, padding=padding)
-    outside = _outside(x, kernel_size, stride, padding)
+    outside = _padding_mask(x, kernel_size, stride, padding)
     return max_(where(outside, -np.inf, seen) if outside.any() else seen, axis=2)
 
 
 def _max_pool_kinks(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Any:
     seen = _patches_value(x, kernel_size, stride, padding)
-    seen = np.where(_outside(x, kernel_size, stride, padding), -np.inf, seen)
+    seen = np.where(_padding_mask(x, kernel_size, stride, padding), -np.inf, seen)
     return np.sum(np.equal(seen, np.max(seen, axis=2, keepdims=True)), axis=2) > 1
 
 
@@ -140,7 +140,7 @@ def _avg_pool(
     seen = patches(x, kernel_size=kernel_size, stride=stride, padding=padding)
     counted = shape_of(seen)[2]
     if not count_include_pad:
-        counted = np.sum(~_outside(x, kernel_size, stride, padding), axis=0).astype(seen.dtype)
+        counted = np.sum(~_padding_mask(x, kernel_size, stride, padding), axis=0).astype(seen.dtype)
     return divide(sum_(seen, axis=2), counted)
 
 

@@ -239,7 +239,7 @@ def test_an_effect_of_the_inputs_that_overflows_excuses_nothing(
     monkeypatch.setattr("gradcheck_cli.search.searching.unfaithful", lambda *_: "")
     found = searched(spec_of(inputs, "x + y - y"), "float64", 3.0)
     assert found["value-nonfinite"].verdict == "found"
-    moved = Proof._moved(
+    moved = Proof._input_rounding_effect(
         cast(
             Any, SimpleNamespace(_wrt=("x", "y"), _rounding=Rounding.of(FORMATS["float64"], False))
         ),

@@ -344,7 +344,7 @@ class Bench:
 
     def _moved_a_little(self, call: Call, row: Array) -> CallResult | None:
         for _ in range(TRIES):
-            moved = replace(call, values=self._shaken(call.values))
+            moved = replace(call, values=self._perturbed_leaves(call.values))
             there = self.beside(moved, self._shake(row))
             if there is not None:
                 return there
@@ -357,7 +357,7 @@ class Bench:
         gradients = {name: part * largest_of(self.gradient(ran, name)) for name in self.leaves}
         return Bars(self.half * largest_of(ran.output), gradients)
 
-    def _shaken(self, values: Values) -> dict[str, Array]:
+    def _perturbed_leaves(self, values: Values) -> dict[str, Array]:
         return {
             leaf.name: leaf.inside(self._shake(values.get(leaf.name, leaf.kept)))
             for leaf in self.leaves.values()

@@ -159,14 +159,14 @@ class _Reached:
                 get = partial(vars(owner).get, name)
                 put, delete = partial(setattr, owner, name), partial(delattr, owner, name)
                 self.names.append(_Name(name, get, put, delete))
-            self._remembering(value, partial(setattr, owner, name))
+            self._replace_function_cache(value, partial(setattr, owner, name))
             self._later((f"{prefix}{name}", value))
 
     def _named(self, one: _Name) -> None:
         value = one.get()
         if _is_number(value):
             self.names.append(one)
-        self._remembering(value, one.put)
+        self._replace_function_cache(value, one.put)
         self._later((one.name, value))
 
     def _container(self, name: str, one: Any) -> None:
@@ -178,11 +178,11 @@ class _Reached:
             )
         self._later(*((name, value) for value in values))
 
-    def _remembering(self, one: Any, put: Callable[[Any], None]) -> None:
+    def _replace_function_cache(self, one: Any, put: Callable[[Any], None]) -> None:
         """Add a name whose value is a `functools` cache. A cleared cache cannot be restored, so a
         function with an empty cache takes its place meanwhile."""
         if isinstance(one, staticmethod | classmethod):
-            self._remembering(one.__func__, lambda new: put(type(one)(new)))
+            self._replace_function_cache(one.__func__, lambda new: put(type(one)(new)))
         if not isinstance(one, functools._lru_cache_wrapper) or not one.cache_info().currsize:
             return
         if id(one) not in self._fresh:

@@ -161,11 +161,11 @@ def _faults(bench: Bench) -> list[Fault]:
     for check, enough in CHECKS:
         wrong = {fault.code for fault in found if fault.severity != "note"}
         if check not in answered and not wrong & enough:
-            found += _asked(check, bench)
+            found += _faults_of_check(check, bench)
     return found or list(_of_one_call(doubts))
 
 
-def _asked(check: Check, bench: Bench) -> list[Fault]:
+def _faults_of_check(check: Check, bench: Bench) -> list[Fault]:
     """The faults that a check finds. A check in EVERY was in doubt already. For any other, sums
     only tell whether there is a fault; whole gradients name it."""
     if bench.is_summed and check not in EVERY and not list(check(bench)):

@@ -82,14 +82,16 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.STATEFUL_GRADIENT, OUTPUT)
         return
     found = bench.apart(bench.first, ran, bench.near, given)
-    fault = _shown("second call", "in the first call of an object, and in its second call", found)
+    fault = _stateful_fault(
+        "second call", "in the first call of an object, and in its second call", found
+    )
     if fault is not None and fault.input is not None:
         yield fault
 
 
 def different_once(found: Apart) -> Fault:
     """GC602 for a run that differed from another run of the same computation."""
-    return replace(_again(found), nondeterministic=True)
+    return replace(_nondeterministic(found), nondeterministic=True)
 
 
 def _changing(bench: Bench, found: Apart) -> Fault:
@@ -105,10 +107,10 @@ def _changing(bench: Bench, found: Apart) -> Fault:
     if not any(bench.apart(a, b, bars) for a, b in zip(here, there, strict=True)):
         message = f"it depends on how often the layer was called: {found}"
         return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
-    return _again(found)
+    return _nondeterministic(found)
 
 
-def _again(found: Apart) -> Fault:
+def _nondeterministic(found: Apart) -> Fault:
     return found.fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", OtherRun("again"))
 
 
@@ -129,7 +131,7 @@ def _after_another(bench: Bench) -> Fault | None:
     if bench.elsewhere is None:
         return None
     found = bench.apart(bench.first, bench.run(), bench.near)
-    return _shown("after another", "before and after a call with another input", found)
+    return _stateful_fault("after another", "before and after a call with another input", found)
 
 
 def _over_one_graph(bench: Bench) -> Fault | None:
@@ -147,7 +149,7 @@ def _over_one_graph(bench: Bench) -> Fault | None:
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
         if found is not None:
-            return _shown("one graph", "in two backward passes over one graph", found)
+            return _stateful_fault("one graph", "in two backward passes over one graph", found)
     return None
 
 
@@ -162,7 +164,7 @@ def _with_one_between(bench: Bench) -> Fault | None:
     except Exception as error:
         return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error, OtherRun("another between"))
     found = bench.apart(bench.first, ran, bench.tight(bench.first))
-    return _shown("another between", BETWEEN, found)
+    return _stateful_fault("another between", BETWEEN, found)
 
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
@@ -174,7 +176,7 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
         fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
     found = bench.apart(fresh, later, bench.tight(fresh))
     when = "for an input on a fresh layer, and for the same input after another"
-    return _shown("fresh", when, found)
+    return _stateful_fault("fresh", when, found)
 
 
 def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
@@ -246,7 +248,7 @@ def _overwritten(name: str) -> Fault:
     return Fault(Codes.STATEFUL_GRADIENT, message, name, other_run=other_run)
 
 
-def _shown(way: Way, when: str, found: Apart | None) -> Fault | None:
+def _stateful_fault(way: Way, when: str, found: Apart | None) -> Fault | None:
     if found is None:
         return None
     return found.fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", OtherRun(way))

@@ -47,8 +47,8 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     gap = abs(by_forward - by_reverse)
     open_part = A_TERM if _is_below_last_digit(bench) else bench.half
     rest = open_part * float(np.abs(bench.row) @ np.abs(pushed)) + _rounding(bench, tangents)
-    agree = gap <= _along(bench.near, tangents) + rest
-    agree = agree or gap <= _along(bench.bars, tangents) + rest  # `bars` takes more runs
+    agree = gap <= _directional_bar(bench.near, tangents) + rest
+    agree = agree or gap <= _directional_bar(bench.bars, tangents) + rest  # `bars` takes more runs
     if np.isfinite(by_reverse) and not agree:
         message = (
             f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
@@ -56,7 +56,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.MODES_DISAGREE, message, other_run=OtherRun("forward mode"))
 
 
-def _along(bars: Bars, tangents: Values) -> float:
+def _directional_bar(bars: Bars, tangents: Values) -> float:
     """How far apart products of the gradients with tangents may be."""
     return sum(bars.gradients[n] * float(np.sum(np.abs(t))) for n, t in tangents.items())
 

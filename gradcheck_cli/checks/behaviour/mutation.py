@@ -18,24 +18,24 @@ def written(bench: Bench) -> Iterator[Fault]:
         leaf = leaves[name]
         if leaf.role == "input":
             message = f"the layer writes to its input `{name}`"
-            yield _written(Codes.INPUT_MUTATED, message, name, "input written")
+            yield _write_fault(Codes.INPUT_MUTATED, message, name, "input written")
         elif leaf.differentiable:
             message = f"the forward run writes to the {_noun(leaf.role)} `{name}`"
-            yield _written(Codes.INPUT_MUTATED, message, name, "parameter written")
+            yield _write_fault(Codes.INPUT_MUTATED, message, name, "parameter written")
     if ran.upstream_changed:
         message = "the backward writes to the upstream gradient, which it does not own"
-        yield _written(Codes.UPSTREAM_MUTATED, message, None, "upstream written")
+        yield _write_fault(Codes.UPSTREAM_MUTATED, message, None, "upstream written")
     if ran.output_written and not ran.changed_later:  # an output may be an input
         message = "the backward writes to the output of the forward, which it does not own"
-        yield _written(Codes.STATEFUL_GRADIENT, message, None, "output written backward")
+        yield _write_fault(Codes.STATEFUL_GRADIENT, message, None, "output written backward")
     for name in ran.changed_later:
         leaf = leaves[name]
         if leaf.role == "input":
             message = f"the backward writes to the input `{name}`"
-            yield _written(Codes.INPUT_MUTATED, message, name, "input written backward")
+            yield _write_fault(Codes.INPUT_MUTATED, message, name, "input written backward")
         else:
             message = f"the backward writes to the {_noun(leaf.role)} `{name}`"
-            yield _written(Codes.STATEFUL_GRADIENT, message, name, "parameter written backward")
+            yield _write_fault(Codes.STATEFUL_GRADIENT, message, name, "parameter written backward")
     if ran.accumulated:  # one call of `backward` adds to all of them
         names = [f"`{name}`" for name in ran.accumulated]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -61,7 +61,7 @@ def kept(bench: Bench) -> tuple[str, ...]:
     )
 
 
-def _written(code: str, message: str, name: str | None, way: Way) -> Fault:
+def _write_fault(code: str, message: str, name: str | None, way: Way) -> Fault:
     return Fault(code, message, name, other_run=OtherRun(way))
 
 

@@ -78,7 +78,7 @@ class Blame:
         for finding in findings:
             asks = finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "reverse"
             asks = asks and finding.cause is None
-            now = self._explained(finding) if asks else finding
+            now = self._with_cause(finding) if asks else finding
             told.append((finding, now))
             if asks and now.code == finding.code == Codes.PRECISION_LOSS:
                 lost += [(finding, now)] if self._shows_loss(now.cause) else []
@@ -97,9 +97,9 @@ class Blame:
             for _, finding in told
         )
 
-    def _explained(self, finding: Finding) -> Finding:
+    def _with_cause(self, finding: Finding) -> Finding:
         if finding.code == Codes.WRONG_GRADIENT:
-            return self._lost(finding)
+            return self._as_precision_loss(finding)
         self._exactly, self._enclosed = None, False
         cause = self._cause(finding)
         if not self._is_no_rounding(finding):
@@ -118,7 +118,7 @@ class Blame:
         message = finding.restated(said)
         return replace(finding, code=Codes.WRONG_GRADIENT, severity="error", message=message)
 
-    def _lost(self, finding: Finding) -> Finding:
+    def _as_precision_loss(self, finding: Finding) -> Finding:
         """GC301 in place of GC101 if one operation that rounds, done exactly, makes the entry
         right. float64 may absorb what float32 absorbs, so both have the same error."""
         worst = finding.worst

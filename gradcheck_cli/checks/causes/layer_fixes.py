@@ -108,7 +108,7 @@ class _LayerFixes:
         """The trials, with user code where it can be written. Trials with code come first, the
         smallest change before larger ones. The others are formulas; they are kept only if leaves
         alone appear in them, because the user can read those."""
-        found = sorted(map(self._worded, screened.trials), key=self._rank)
+        found = sorted(map(self._with_rewording, screened.trials), key=self._rank)
         leaves = set(self._words.values())
         return replace(
             screened,
@@ -123,14 +123,14 @@ class _LayerFixes:
         found = self._rewordings.get(id(trial.candidate.program))
         return trial.candidate.custom, np.inf if found is None else found.level
 
-    def _worded(self, trial: Trial) -> Trial:
+    def _with_rewording(self, trial: Trial) -> Trial:
         candidate = trial.candidate
         points = [point.values for point in trial.points[:2]]
         found = reworded(
             self._request.program,
             candidate.program,
             points,
-            partial(self._seen, points),
+            partial(self._evaluations, points),
             self._engine.capabilities.name,
             [point.values for point in trial.points if not point.near][:BEYOND],
         )
@@ -142,7 +142,7 @@ class _LayerFixes:
             trial, candidate=replace(candidate, before=place.text, after=written, place=place)
         )
 
-    def _seen(self, points: Sequence[Values], place: Place) -> Sequence[Sequence[Seen]]:
+    def _evaluations(self, points: Sequence[Values], place: Place) -> Sequence[Sequence[Seen]]:
         """The evaluations of an expression in runs at these points; none if the expression cannot
         be watched or the layer does not run while watched."""
         subject = self._layer.highest
@@ -151,13 +151,13 @@ class _LayerFixes:
                 callers = subject.user_function, self._layer.narrow.user_function
                 self._expressions[place] = Expression(place, *callers)
             expression = self._expressions[place]
-            calls = [Call(self._moved(values), tracking=False) for values in points]
+            calls = [Call(self._leaf_values(values), tracking=False) for values in points]
             runs = [partial(subject.run, call) for call in calls]
             return where_it_runs(lambda: [subject.seen(expression, run) for run in runs], [])
         except NotRewritable:
             return []
 
-    def _moved(self, values: Values) -> dict[str, Array]:
+    def _leaf_values(self, values: Values) -> dict[str, Array]:
         """The differentiated leaves at a point of the lifted program."""
         narrow = self._layer.narrow
         return {
@@ -178,7 +178,7 @@ class _LayerFixes:
             if number is not None and rewording is None:
                 found |= {one: self._engine.evaluate(problem) for one, problem in mine.items()}
                 continue
-            with nullcontext() if rewording is None else self._written(rewording):
+            with nullcontext() if rewording is None else self._patched_layer(rewording):
                 found |= {one: self._answer(one, problem) for one, problem in mine.items()}
         return found
 
@@ -186,7 +186,7 @@ class _LayerFixes:
         layer = self._layer
         empty = Evaluation(layer.name, layer.narrow.dtype, layer.problem.dtype, tried.mode)
         try:
-            return self._run(tried.mode, self._moved(problem.values)) or empty
+            return self._run(tried.mode, self._leaf_values(problem.values)) or empty
         except Exception as error:  # a candidate may raise although the layer does not
             raise_if_internal(error)
             return replace(empty, failure=as_failure(error))
@@ -195,12 +195,12 @@ class _LayerFixes:
         """Whether the code can be written into the function: a closure has no variables but its
         own."""
         try:
-            with self._written(found):
+            with self._patched_layer(found):
                 return True
         except NotRewritable:
             return False
 
-    def _written(self, found: Rewording) -> AbstractContextManager[None]:
+    def _patched_layer(self, found: Rewording) -> AbstractContextManager[None]:
         expression = self._expressions[found.place]
         return self._layer.narrow.written(expression, found.code.expression, found.code.names())
 

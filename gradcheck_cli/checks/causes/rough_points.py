@@ -37,7 +37,7 @@ def _at_its_cause(finding: Finding, subject: Subject) -> Finding:
         return finding
 
     def found() -> Finding:
-        near = [{axis[0].name: _moved(*axis, way * SHORT)} for way in (-1, 0, 1)]
+        near = [{axis[0].name: _with_perturbed_entry(*axis, way * SHORT)} for way in (-1, 0, 1)]
         place = parting([partial(subject.value, there) for there in near])
         if place is not None:
             return replace(finding, place=place, message=finding.message + WORDS)
@@ -53,7 +53,9 @@ def _of_an_operation(recording: Recording, leaf: Leaf, index: tuple[int, ...]) -
     native = execution.slots[slot].native
 
     def moved(part: float) -> dict[int, object]:
-        return {slot: execution.conversions.native(_moved(leaf, index, part), native)}
+        return {
+            slot: execution.conversions.native(_with_perturbed_entry(leaf, index, part), native)
+        }
 
     short, long = [(moved(-length), moved(length)) for length in (SHORT, LONG)]
     step = rough_step(execution, recording.outputs, short, long)
@@ -69,7 +71,7 @@ def _axis(finding: Finding, subject: Subject) -> tuple[Leaf, tuple[int, ...]] | 
     return (leaf, index) if len(index) == len(leaf.shape) else None
 
 
-def _moved(leaf: Leaf, index: tuple[int, ...], part: float) -> Array:
+def _with_perturbed_entry(leaf: Leaf, index: tuple[int, ...], part: float) -> Array:
     """The values of a leaf with one number moved by a part of itself."""
     there = np.array(leaf.value)
     there[index] += part * (np.abs(there[index]) or scale_of(there))

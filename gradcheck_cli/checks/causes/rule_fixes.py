@@ -148,7 +148,7 @@ class RuleFixes:
                 if returned is None or program is None:
                     continue
                 expression = self._expression(returned.place)
-                with closing(self._bound(self._moved(here, NEAR))) as near:
+                with closing(self._bound(self._perturbed_leaves(here, NEAR))) as near:
                     runs = [_Run(one, self._rule, self._rng) for one in (here, near)]
                     yield from self._corrections(expression, returned, program, runs)
 
@@ -216,7 +216,7 @@ class RuleFixes:
 
     def _fresh(self) -> list[Values]:
         with closing(self._bound({})) as subject:
-            return [self._moved(subject, FAR) for _ in range(FRESH)]
+            return [self._perturbed_leaves(subject, FAR) for _ in range(FRESH)]
 
     def _is_right(self, values: Values) -> bool | None:
         """Whether the function with the correction is right for the rule's argument, or for all
@@ -232,7 +232,7 @@ class RuleFixes:
     def _bound(self, values: Values) -> Subject:
         return self._subjects.bound(self._problem.dtype, values)
 
-    def _moved(self, subject: Subject, part: float) -> dict[str, Array]:
+    def _perturbed_leaves(self, subject: Subject, part: float) -> dict[str, Array]:
         """The leaves, moved by about this part of themselves."""
         rng = self._rng
         moved = {}

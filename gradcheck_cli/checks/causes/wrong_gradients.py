@@ -126,7 +126,7 @@ class WrongGradients:
     ) -> tuple[Finding, ...]:
         """The findings; wrong gradients (with respect to `inputs`, if given) get their causes."""
         found = tuple(
-            self._watched(f) if _asks(f) and (inputs is None or f.input in inputs) else f
+            self._explain_safely(f) if _asks(f) and (inputs is None or f.input in inputs) else f
             for f in findings
         )
         cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
@@ -199,9 +199,9 @@ class WrongGradients:
         known = where_it_runs(lambda: self._subject.tangents_of(tangent), None)
         return known is not None and not np.any(known & (traced.row != 0))
 
-    def _watched(self, finding: Finding) -> Finding:
+    def _explain_safely(self, finding: Finding) -> Finding:
         try:
-            return self._explained(finding)
+            return self._with_cause(finding)
         except Exception as error:
             if is_internal(error):
                 fault = unexplained(finding, error)
@@ -210,7 +210,7 @@ class WrongGradients:
                 self.notes[f"its custom functions could not be examined: {one_line(error)}"] = None
             return finding
 
-    def _explained(self, finding: Finding) -> Finding:
+    def _with_cause(self, finding: Finding) -> Finding:
         solved = self._solved(finding) if finding.unseen else None
         if solved is not None:
             return replace(finding, cause=solved)
@@ -229,7 +229,7 @@ class WrongGradients:
                 return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
         if finding.code not in WRONG:
             return finding  # another run may round a right derivative by luck
-        cause = self._cut(finding) or self._of_the_framework(finding)
+        cause = self._cause_by_uncutting(finding) or self._of_the_framework(finding)
         return finding if cause is None else replace(finding, cause=cause)
 
     def _solved(self, finding: Finding) -> Cause | None:
@@ -277,7 +277,7 @@ class WrongGradients:
             with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
                 if not wrong_products(subject, problem.seed, mode):
                     continue
-            found = self._alone(call, mode)
+            found = self._wrong_arguments(call, mode)
             wrong += found[:1]
             if not found:
                 kinks.setdefault(call.name, call)
@@ -345,16 +345,16 @@ class WrongGradients:
         for call in in_time(calls, self.notes):
             if call.name in found or not call.moving or call.name in meant:
                 continue
-            wrong = self._alone(call, mode)
+            wrong = self._wrong_arguments(call, mode)
             if wrong:
                 found[call.name] = wrong
         self._of_mode[mode] = list(found.values())
         return self._of_mode[mode]
 
-    def _cut(self, finding: Finding) -> Cause | None:
+    def _cause_by_uncutting(self, finding: Finding) -> Cause | None:
         """The cause if the entry is right without one call that cuts the graph."""
         if finding.code == Codes.MISSING_GRADIENT:
-            return self._missing(finding)
+            return self._cause_of_missing(finding)
         traced = self._find(finding)
         worst = finding.worst
         if traced is None or worst is None or worst.truth is None or worst.computed is None:
@@ -377,9 +377,9 @@ class WrongGradients:
             if differs(cut.gradients, worst.truth) <= MATCHES * off:
                 return _detached(finding, cut)
         written = next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
-        return written or self._held(finding, traced, cuts)
+        return written or self._cause_by_holding(finding, traced, cuts)
 
-    def _held(
+    def _cause_by_holding(
         self, finding: Finding, traced: TracedEntry, cuts: Sequence[GradientBarrier]
     ) -> Cause | None:
         """The cause if values are detached, but no cut can be undone: differences give the wrong
@@ -406,7 +406,7 @@ class WrongGradients:
             subject.close()
         return _constant(finding, next(iter(cuts), None))
 
-    def _missing(self, finding: Finding) -> Cause | None:
+    def _cause_of_missing(self, finding: Finding) -> Cause | None:
         """The cause if one call suppresses the gradient: without the call there is a gradient, and
         it is right along a random direction."""
         rng = generator(self._problem.seed, 13)
@@ -423,7 +423,7 @@ class WrongGradients:
                 return _detached(finding, cut)
         return None
 
-    def _alone(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
+    def _wrong_arguments(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
         """The wrong arguments of the call as a layer of its own: examined whole if it is small,
         else along one random direction."""
         if call.live is None:

@@ -78,8 +78,8 @@ class LiftedTruth(ProgramTruth):
         self.radii, self.radii_of_second = {}, {}
         made = _of_this_check(layer)
         if made is None:
-            near = _near(subject, layer.problem.seed)
-            made = _remembered(layer, near)
+            near = _points_nearby(subject, layer.problem.seed)
+            made = _program_of_last_check(layer, near)
         if made is None:
             again = any(mode in SECOND for mode in layer.problem.modes)
             found = with_islands(subject.lift(), again)
@@ -197,7 +197,7 @@ class LiftedTruth(ProgramTruth):
         `part` of it: a difference of exact values across that part equals the layer's difference,
         or is far nearer to it. A bisection has such stairs, each of them flat."""
         leaf, axis = self._axis(name, column)
-        ends = [{name: _moved(leaf, way * axis)} for way in (-part, part)]
+        ends = [{name: _perturbed_values(leaf, way * axis)} for way in (-part, part)]
         run = _Nearby(self.layer.highest, self._made)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
@@ -210,7 +210,7 @@ class LiftedTruth(ProgramTruth):
         """Whether the layer's values differ from its program along the axis of one entry."""
         leaf, axis = self._axis(name, column)
         along = ALONG[:2] if self.has_islands else ALONG
-        near = [{name: _moved(leaf, part * axis)} for part in along]
+        near = [{name: _perturbed_values(leaf, part * axis)} for part in along]
         try:
             _compare(self.layer, self._made, near)
         except NotLifted:
@@ -309,7 +309,7 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
         return last.made if np.all(same | (np.abs(there - mine) <= last.noise)) else None
 
 
-def _remembered(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
+def _program_of_last_check(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
     """The program of the last check, if it computes the layer's function here, too."""
     last = _last_of(layer)
     if last is None:
@@ -366,7 +366,7 @@ def _compare(
         mine, anew = program.values_and_rounded_anew(points, near, rng)
         there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
-        off = _off(there, mine)
+        off = _difference(there, mine)
         if lifted.islands:  # a line has the same error on either side of the point
             moved = np.repeat(np.abs(off[1::2] - off[2::2]) / 2, 2, 0)
         else:
@@ -377,7 +377,7 @@ def _compare(
         rounding = from_size(there[0], OPERATIONS) + own
         known = not of_elsewhere or np.all(here_apart <= rounding)
         if not (known and np.all(moved <= LIFTED_NOISE * rounding)):
-            rounding = rounding + _stirred(program, off[0], seed)
+            rounding = rounding + _rounding_spread(program, off[0], seed)
         if of_elsewhere and not np.all(here_apart <= rounding):
             raise NotLifted("it computes a different function here")
         noise = rounding + np.fmin(here_apart, in_digits)
@@ -391,13 +391,13 @@ def _compare(
     return np.asarray(rounding)
 
 
-def _off(there: Array, mine: Array) -> Array:
+def _difference(there: Array, mine: Array) -> Array:
     """The layer's values minus the program's, 0 where both are equal or nan."""
     same = (there == mine) | (np.isnan(there) & np.isnan(mine))
     return np.where(same, 0.0, there - mine)
 
 
-def _stirred(program: _Nearby, off: Array, seed: int) -> Array:
+def _rounding_spread(program: _Nearby, off: Array, seed: int) -> Array:
     """How much further than `off` the two are apart when everything is rounded differently: the
     layer's own loss, if it exceeds the loss of its operations in the program."""
     found = np.zeros(off.shape)
@@ -405,7 +405,7 @@ def _stirred(program: _Nearby, off: Array, seed: int) -> Array:
         point = ulp_perturbed(program.subject, seed + turn)
         (mine,) = program.values([point])
         (there,) = values_of(program.subject, [point], mine.size)
-        found = np.maximum(found, np.abs(_off(there, mine) - off))
+        found = np.maximum(found, np.abs(_difference(there, mine) - off))
     return found
 
 
@@ -426,9 +426,9 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
     moved = {}
     for leaf in subject.leaves:
         if leaf.differentiable:
-            parts = NEAR * _drawn(leaf, rng, (DRAWS, 1))
+            parts = NEAR * _relative_steps(leaf, rng, (DRAWS, 1))
             parts = np.concatenate([parts, -parts], axis=1)
-            moved[leaf.name] = _moved(leaf, parts.reshape(2 * DRAWS, *leaf.shape))
+            moved[leaf.name] = _perturbed_values(leaf, parts.reshape(2 * DRAWS, *leaf.shape))
     return [{n: points[place] for n, points in moved.items()} for place in range(2 * DRAWS)]
 
 
@@ -445,7 +445,7 @@ class _OneByOne(Sequence[Values]):
         return self._makers[place]()
 
 
-def _near(subject: Subject, seed: int) -> Sequence[Values]:
+def _points_nearby(subject: Subject, seed: int) -> Sequence[Values]:
     """The points of `_both_ways`; those of a large layer are created one by one."""
     if moving_size(subject) < MANY:
         return _both_ways(subject, generator(seed, 41))
@@ -457,10 +457,10 @@ def _one_way(subject: Subject, seed: int, turn: int, way: float) -> Values:
     """A point nearby; `way` of the other sign gives the point on the other side."""
     rng = generator(seed, 41, turn)
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    return {leaf.name: _moved(leaf, way * _drawn(leaf, rng)) for leaf in moving}
+    return {leaf.name: _perturbed_values(leaf, way * _relative_steps(leaf, rng)) for leaf in moving}
 
 
-def _drawn(leaf: Leaf, rng: np.random.Generator, draws: tuple[int, ...] = ()) -> Array:
+def _relative_steps(leaf: Leaf, rng: np.random.Generator, draws: tuple[int, ...] = ()) -> Array:
     """How far each number of a leaf moves, as a signed fraction of NEAR; several draws lie along
     leading axes."""
     drawn = rng.uniform(-1.0, 1.0, (*draws, *leaf.shape))
@@ -483,7 +483,7 @@ def _one_by_one(
     return np.concatenate(mine), np.concatenate(there), np.concatenate(anew)
 
 
-def _moved(leaf: Leaf, parts: Array) -> Array:
+def _perturbed_values(leaf: Leaf, parts: Array) -> Array:
     """The leaf's values, each moved by this part of itself, a zero by a part of the leaf's size,
     inside its domain."""
     value = leaf.value

@@ -276,10 +276,10 @@ class ProgramProducts(Gradients):
         super().__init__(layer)
         self.program: ProgramTruth | None = truth
         self._truth = truth
-        self._rows = self._drawn()
+        self._rows = self._random_cotangents()
         self.evaluate()
 
-    def _drawn(self) -> Array:
+    def _random_cotangents(self) -> Array:
         """The cotangents (ROWS, m), Gaussian and Rademacher in turn."""
         problem = self.layer.problem
         rng = generator(problem.seed, 23)

@@ -31,7 +31,7 @@ def readable(lifted: Lifted) -> Lifted:
     equal entries is a number, `zeros`, `ones` or `full` instead of an input."""
     program = lifted.program
     stated = with_numbers(lifted, lifted.constants)
-    nodes = list(map(_plain, stated.program.nodes))
+    nodes = list(map(_shortest_form, stated.program.nodes))
     for index, name in _names(program):
         nodes[index] = replace(nodes[index], name=name)
     return replace(stated, program=replace(stated.program, nodes=tuple(nodes)))
@@ -78,7 +78,7 @@ def _creation(array: Array) -> dict[str, Any] | None:
     return {"op": "full", "keywords": {"shape": shape, "fill_value": value}}
 
 
-def _plain(node: Node) -> Node:
+def _shortest_form(node: Node) -> Node:
     """The node in its shortest form: a single axis as a number, a matrix product as `@`."""
     keywords = dict(node.keywords)
     tuples = [name for name, value in keywords.items() if isinstance(value, tuple)]

@@ -93,7 +93,7 @@ class Errors:
                 felt = self.felt(wide, value)
                 worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
                 self.count += worse.size
-                beyond = ~self._explained(wide[worse], value[worse], usual)
+                beyond = ~self._within_rounding(wide[worse], value[worse], usual)
                 places.append(looked_at[worse[beyond]] + inside.start)
                 finite = np.isfinite(felt)
                 self.largest = float(np.max(felt, initial=self.largest, where=finite))
@@ -123,9 +123,9 @@ class Errors:
         """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
         explains them."""
         with np.errstate(all="ignore"):
-            return bool(np.all(self._explained(self.mine, self.right, cost)))
+            return bool(np.all(self._within_rounding(self.mine, self.right, cost)))
 
-    def _explained(self, mine: Float, right: Float, cost: Float) -> Mask:
+    def _within_rounding(self, mine: Float, right: Float, cost: Float) -> Mask:
         """A mask of the entries that rounding at this cost explains, none with half its digits
         lost."""
         fmt = self._fmt
@@ -170,7 +170,7 @@ class Rounding:
         row, fmt = self._truth.rows[k], FORMATS[self._problem.dtype]
         every = {
             name: Errors(mine, right, fmt, partial(self._usual, name))
-            for name, mine, right in self._both(row, wide)
+            for name, mine, right in self._narrow_and_wide(row, wide)
         }
         for name, errors in every.items():
             self.ulps[name] = max(self.ulps[name], errors.largest)
@@ -233,7 +233,7 @@ class Rounding:
         moves in the highest precision instead, so that rounding is negligible."""
         return FORMATS[self._problem.dtype].unit_roundoff, move_of(self._truth.subject.dtype)
 
-    def _both(
+    def _narrow_and_wide(
         self, row: Float, wide: Mapping[str, Float | None]
     ) -> Iterator[tuple[str, Float, Float]]:
         """For each leaf, row @ J in the narrow dtype and in the highest precision."""
@@ -261,7 +261,7 @@ class Rounding:
         moves them by `moved` in the narrow dtype, by `noise` in the highest precision (c,)."""
         fmt = FORMATS[self._problem.dtype]
         mine, right = errors.mine, errors.right
-        cost, zero = self._weighed(name, self._truth.rows[k], errors, moved, noise)
+        cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
         with np.errstate(all="ignore"):
             off, felt = np.abs(mine - right), errors.felt(mine, right)
             ulps = off / fmt.ulp(right)
@@ -275,7 +275,7 @@ class Rounding:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
         self._keep(k, name, errors, ulps, cost, odd)
 
-    def _weighed(
+    def _cost_and_zeros(
         self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
     ) -> tuple[Float, Mask]:
         """The cost of rounding the entries of row @ J, and a mask of those that are zero in exact

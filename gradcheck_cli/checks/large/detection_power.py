@@ -72,7 +72,7 @@ class Promise:
         """For each leaf, the error of a single entry that would have been found with this
         probability."""
         single = self._single(power) * self._output()
-        draws, moving = self._truth.draws, self._moving()
+        draws, moving = self._truth.draws, self._moving_counts()
         leaves = (leaf for leaf in self._truth.leaves if leaf.name in moving)
         return {leaf.name: single / draws.least_scale(leaf) for leaf in leaves}
 
@@ -88,10 +88,10 @@ class Promise:
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
             f"{name} {dtype}: {self._size()} are {self.why}, so they were checked "
-            f"along {along} and {many}; {self._found(single, power)}"
+            f"along {along} and {many}; {self._sentence(single, power)}"
         )
 
-    def _found(self, single: str, power: float) -> str:
+    def _sentence(self, single: str, power: float) -> str:
         return (
             f"an error above {single}, or above {self._part(power):.1g} of the gradient's norm in "
             f"any pattern, would have been found with probability {power:g}"
@@ -99,12 +99,12 @@ class Promise:
 
     def _size(self) -> str:
         """The entries that move, such as `1,010,000 entries of `x`, `weight` and 3 more`."""
-        moving = self._moving()
+        moving = self._moving_counts()
         names = [f"`{name}`" for name in moving]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         return f"{sum(moving.values()):,} entries of {', '.join(names[:SHOWN])}{more}"
 
-    def _moving(self) -> dict[str, int]:
+    def _moving_counts(self) -> dict[str, int]:
         """The number of entries that move, for each leaf that has any."""
         counts = {
             leaf.name: int(np.count_nonzero(~self._truth.mask(leaf))) for leaf in self._truth.leaves
@@ -160,7 +160,7 @@ class EntryPromise(Promise):
         shown = self._output() / (LEAST if self._truth.drawn else 1.0)
         return {
             name: float(np.max(self._of_entries[name], initial=0.0)) * shown
-            for name in self._moving()
+            for name in self._moving_counts()
         }
 
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
@@ -171,7 +171,7 @@ class EntryPromise(Promise):
         single = f"{max(self.caught(power).values()):.1g} in any single entry"
         yield (
             f"{name} {dtype}: {self._size()} were compared with certified products with {many}, "
-            f"entry by entry; {self._found(single, power)}"
+            f"entry by entry; {self._sentence(single, power)}"
         )
 
     def _part(self, power: float) -> float:

@@ -30,7 +30,7 @@ class EnclosedForward(Forward):
     def __post_init__(self) -> None:
         self.source = self.rows.source
 
-    def _along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
+    def _findings_along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         narrow, highest = self.layer.narrow, self.truth.subject
         pushed = self._pushed(narrow, along)
         if not np.all(np.isfinite(pushed)):
@@ -39,12 +39,12 @@ class EnclosedForward(Forward):
         wide = pushed if highest is narrow else self._pushed(highest, along)
         found = self._compared(wide, self.rows.pushes[number])
         if found.worst.size:
-            yield from self._off(number, along)
+            yield from self._wrong_leaves(number, along)
             return
         self.limits = found.limits if self.limits is None else np.fmax(self.limits, found.limits)
         self._note_lost(wide, self.rows.pushes[number])
         if highest is not narrow:
-            yield from self._lost(number, pushed, wide)
+            yield from self._precision_loss(number, pushed, wide)
 
     def _compared(self, mine: Float, right: EnclosedArray) -> Compared:
         """Compare with the enclosure. Errors below half of the digits of the largest entry may be
@@ -73,7 +73,7 @@ class EnclosedForward(Forward):
                 "entry, and rounding may cost that much"
             )
 
-    def _off(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+    def _wrong_leaves(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
         """Findings about the leaves that are off on their own, or about all together if none is."""
         told = False
         for name, part in along.items():

@@ -49,7 +49,7 @@ class Forward:
         """The errors along the first direction that shows any."""
         for number, moving in self.moved.items():
             try:
-                found = list(self._along(number, self._drawn(number, moving)))
+                found = list(self._findings_along(number, self._direction(number, moving)))
             except Unsupported as error:
                 yield from self._unsupported(error)
                 return
@@ -61,13 +61,13 @@ class Forward:
                 yield from found
                 return
 
-    def _drawn(self, number: int, moving: Moving) -> dict[str, Float]:
+    def _direction(self, number: int, moving: Moving) -> dict[str, Float]:
         """The direction of this number, (n,) for each leaf that moves."""
         with self.truth.as_at(moving):
             drawn = self.truth.narrow_direction(number)
         return {name: weights for name, weights in drawn.items() if moves(weights)}
 
-    def _along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
+    def _findings_along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
         seen = self.seen[number]
         if seen is None:
@@ -85,14 +85,14 @@ class Forward:
         mine = truth.rows @ wide
         off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         if np.any(off):
-            along = self._drawn(number, self.moved[number])
+            along = self._direction(number, self.moved[number])
             seen = self._widened(seen, along, mine, wide)
             off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         self.looks[number] = seen
         if np.any(off):
             yield from self._wrong(number, seen, int(np.argmax(off)), along)
         elif highest is not self.layer.narrow:
-            yield from self._lost(number, pushed, wide)
+            yield from self._precision_loss(number, pushed, wide)
 
     def _wide(self, along: dict[str, Float]) -> Spare:
         """The same direction in float64, in the same memory; it is drawn again if needed."""
@@ -188,7 +188,7 @@ class Forward:
             )
             yield self._finding(code, message, name)
 
-    def _lost(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
+    def _precision_loss(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
         """GC301 if the narrow dtype loses more than half of the digits of a product that is right
         in the highest precision; smaller losses are not reported here."""
         rows, dtype = self.truth.rows, self.layer.problem.dtype

@@ -59,7 +59,7 @@ class Projected:
         self._passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self._findings: list[Finding] = []
         self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
-        self._along = RandomDirections(layer, self._truth, self._kept)
+        self._along = RandomDirections(layer, self._truth, self._record)
         self._enclosed = self._enclosing()
         self._still = StillEntries()
         self._caught: dict[str, float] = {}
@@ -205,12 +205,12 @@ class Projected:
             part = Part.of_search(search, outputs, rows.origin)
             columns = part.columns[off.leaf.name]
             columns.whole, columns.cost = rows.whole(off, gradient), off.cost
-            judged = self._kept(judged_part(self.layer, part, more, off.count))
+            judged = self._record(judged_part(self.layer, part, more, off.count))
             # the promise covers entries that are too small for their error bars
             self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
         return len(self._findings) > before
 
-    def _kept(self, judged: JudgedPart) -> list[Finding]:
+    def _record(self, judged: JudgedPart) -> list[Finding]:
         """The findings about a part. Its entries and the rules by which others passed are
         recorded."""
         self.traced |= judged.traced
@@ -237,7 +237,7 @@ class Projected:
             leaf = self._leaves[name]
             part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
             many = int(np.count_nonzero(mask))
-            yield from self._kept(judged_part(self.layer, part, False, many))
+            yield from self._record(judged_part(self.layer, part, False, many))
 
     def _of_rounding(self) -> Iterator[Finding]:
         """Findings about rounding, from the first product that is off in each leaf."""
@@ -248,7 +248,7 @@ class Projected:
             part = Part.of_rounding(
                 off.leaf, off.flat, off.narrow, off.wide, off.cost, self._truth.rows[off.row]
             )
-            found = self._kept(judged_part(self.layer, part, False, off.count))
+            found = self._record(judged_part(self.layer, part, False, off.count))
             told.update({off.leaf.name} if found else ())
             yield from found
 

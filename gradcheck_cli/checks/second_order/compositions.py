@@ -408,7 +408,7 @@ class HessianCase(LayerCase):
         if not hessian.along and not is_certified(blocks.values()):
             self._program = None
             return None
-        found, reasons = self._settled(blocks, {}, costs)
+        found, reasons = self._blocks_and_reasons(blocks, {}, costs)
         return replace(truth, blocks=found, reasons=reasons)
 
     def _enclosed(self, program: ProgramTruth, costs: bool) -> Truth | None:
@@ -427,10 +427,10 @@ class HessianCase(LayerCase):
         else:
             under, why = self._differences(costs)
             blocks = {key: narrowed(under[key], ball) for key, ball in self._balls.items()}
-        found, reasons = self._settled(hessian.along_rows(blocks), why, costs)
+        found, reasons = self._blocks_and_reasons(hessian.along_rows(blocks), why, costs)
         return replace(self._truth_of(found, reasons), origin=program.origin)
 
-    def _settled(
+    def _blocks_and_reasons(
         self,
         blocks: Mapping[tuple[str, str], TruthBlock],
         why: Mapping[tuple[str, str], str],

@@ -248,7 +248,7 @@ class Adjoints:
         found: dict[int, Bounds | None] = {}
         near: dict[int, Any] = {}
         for step in run.compiled.steps:
-            near.update((i, _near(run.values[i])) for i in step.node.args if i not in near)
+            near.update((i, _as_argument(run.values[i])) for i in step.node.args if i not in near)
             made = self._program.computed(step, [near[i] for i in step.node.args])
             if step.own is None:  # a part of the node that takes it
                 near[step.index] = made
@@ -283,7 +283,7 @@ class Adjoints:
         return spread.lo - error, spread.hi + error, spread.bad | ~np.isfinite(error)
 
 
-def _near(x: Any) -> Any:
+def _as_argument(x: Any) -> Any:
     """A computed number as the kernel takes it that has it for an argument."""
     if not isinstance(x, Enclosed):
         return x

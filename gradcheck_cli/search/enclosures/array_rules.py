@@ -65,7 +65,7 @@ def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
     is as far from all numbers as it is."""
     with np.errstate(all="ignore"):
         lo, hi = x.lo - y.hi, x.hi - y.lo
-        kept = (keeps_sign(x) & _nothing(y)) | (keeps_sign(y) & _nothing(x))
+        kept = (keeps_sign(x) & _is_exact_zero(y)) | (keeps_sign(y) & _is_exact_zero(x))
         e = np.where(kept, 0.0, x.error + y.error)
         e = np.where(x.bad | y.bad, np.inf, e)
         beyond = (_is_infinite(x) & ~y.bad) | (_is_infinite(y) & ~x.bad)
@@ -87,7 +87,7 @@ def _is_infinite(x: Enclosed) -> Flags:
     return np.asarray((x.lo == x.hi) & np.isinf(x.lo))
 
 
-def _nothing(x: Enclosed) -> Flags:
+def _is_exact_zero(x: Enclosed) -> Flags:
     return np.asarray((x.most == 0) & (x.a == 0))
 
 
@@ -95,7 +95,7 @@ def _without_nan(bounds: Bounds, end: float) -> Bounds:
     return np.where(np.isnan(bounds), end, bounds)
 
 
-def _around(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
+def _computed_range(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
     """The range of the computed difference."""
     with np.errstate(all="ignore"):
         low, high = np.where(e == 0, lo, lo - e), np.where(e == 0, hi, hi + e)
@@ -107,8 +107,8 @@ def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     x, y = as_enclosed(x), as_enclosed(y)
     lo, hi, e = _compared(x, y)
     e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
-    low, high = _around(lo, hi, e)
-    flushed = (_keeps_sign_or_0(x) & _nothing(y)) | (_keeps_sign_or_0(y) & _nothing(x))
+    low, high = _computed_range(lo, hi, e)
+    flushed = (_keeps_sign_or_0(x) & _is_exact_zero(y)) | (_keeps_sign_or_0(y) & _is_exact_zero(x))
     flushed &= ~(x.bad | y.bad)  # what is compared with 0 is 0, or has its sign
     low = np.where(flushed, np.maximum(low, np.minimum(lo, 0.0)), low)
     high = np.where(flushed, np.minimum(high, np.maximum(hi, 0.0)), high)
@@ -135,7 +135,7 @@ def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
         return Mask(yes, no, yes, x.bad, ~x.bad, no, x.undefined)
     x, y = as_enclosed(x), as_enclosed(y)
     lo, hi, e = _compared(x, y)
-    low, high = _around(lo, hi, e)
+    low, high = _computed_range(lo, hi, e)
     tie = (lo <= 0) & (hi >= 0)
     false = ~((lo == 0) & (hi == 0))
     computed = (low <= 0) & (high >= 0)
@@ -183,7 +183,7 @@ def _or(rounding: Rounding, x: Mask, y: Mask) -> Mask:
 
 
 @rule("all")
-def _all(rounding: Rounding, x: Mask, *, axis: Any = None, keepdims: bool = False) -> Mask:
+def _all_rule(rounding: Rounding, x: Mask, *, axis: Any = None, keepdims: bool = False) -> Mask:
     x = as_mask(x)
     how: dict[str, Any] = {"axis": axes_of(axis, x.true.ndim), "keepdims": keepdims}
     every = np.all(x.true, **how), np.any(x.false, **how)
@@ -193,8 +193,8 @@ def _all(rounding: Rounding, x: Mask, *, axis: Any = None, keepdims: bool = Fals
 
 
 @rule("any")
-def _some(rounding: Rounding, x: Mask, **how: Any) -> Mask:
-    return _not(rounding, _all(rounding, _not(rounding, as_mask(x)), **how))
+def _any_rule(rounding: Rounding, x: Mask, **how: Any) -> Mask:
+    return _not(rounding, _all_rule(rounding, _not(rounding, as_mask(x)), **how))
 
 
 def as_mask(x: Any) -> Mask:
@@ -209,7 +209,7 @@ def as_mask(x: Any) -> Mask:
 
 
 @rule("where")
-def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed:
+def _where_rule(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed:
     """Where both sides are possible, both count. Where the engine may take another side than exact
     arithmetic does, it may be off by the whole range. At a tie the sides may make a jump."""
     mask, x, y = as_mask(mask), as_enclosed(x), as_enclosed(y)
@@ -581,7 +581,7 @@ def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
         hi = _shares(x.hi, x.lo, axis) * (1 + slop)
         d = up(np.expm1(up(2 * parts.moved + parts.off + parts.each) + 3 * rounding.unit))
     d = np.where(np.isnan(d), np.inf, d)
-    bad, undefined = _any(x, axis)
+    bad, undefined = _any_along(x, axis)
     part = Enclosed(lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined)
     found = rounded(rounding, part, above=True)
     return Enclosed(
@@ -603,7 +603,7 @@ def _log_shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
     return np.moveaxis(-np.logaddexp.reduce(apart, axis=-1), -1, axis)
 
 
-def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
+def _any_along(x: Enclosed, axis: int) -> tuple[Any, Any]:
     bad = np.broadcast_to(np.any(x.bad, axis=axis, keepdims=True), x.bad.shape)
     undefined = np.broadcast_to(np.any(x.undefined, axis=axis, keepdims=True), x.bad.shape)
     return bad, undefined
@@ -654,7 +654,7 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
         slop = 2.0**-46 * count * (1 + count + np.abs(span))
         a = up(2 * parts.moved + _of_log(rounding, parts)) + rounding.library_least
         d = np.full(lo.shape, rounding.unit)
-    bad, undefined = _any(x, axis)
+    bad, undefined = _any_along(x, axis)
     a = np.broadcast_to(a, lo.shape)
     found = rounded(rounding, Enclosed(lo - slop, hi + slop, d, a, bad, undefined))
     return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)

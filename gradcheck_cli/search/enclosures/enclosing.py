@@ -120,7 +120,7 @@ class Run:
 
     def first(self, count: int) -> list[Enclosed | None]:
         """The outputs over the first boxes."""
-        return [None if y is None else _first(y, count) for y in self.outputs]
+        return [None if y is None else _first_rows(y, count) for y in self.outputs]
 
 
 class BoxProgram:
@@ -342,7 +342,7 @@ def filled(values: Array, size: int) -> Array:
     return np.concatenate([values, extra])
 
 
-def _first(y: Any, count: int) -> Enclosed:
+def _first_rows(y: Any, count: int) -> Enclosed:
     if isinstance(y, Mask):
         y = array_rules.as_enclosed(y)
     return y.map(lambda part: np.asarray(part[:count]))  # type: ignore[no-any-return]

@@ -164,11 +164,13 @@ class _Finder:
         if self._nodes[first].op != CONSTANT or self._nodes[first].value != 1:
             return None
         if node.op == "sigmoid":
-            return _within(node.args[0], lambda x: (1 / (1 + np.exp(t)) for t in (x.hi, x.lo)))
+            return _between_functions(
+                node.args[0], lambda x: (1 / (1 + np.exp(t)) for t in (x.hi, x.lo))
+            )
         if node.op == "multiply" and node.args[0] == node.args[1]:
             node = self._nodes[node.args[0]]
             if node.op == "tanh":
-                return _within(
+                return _between_functions(
                     node.args[0], lambda x: (np.cosh(t) ** -2 for t in (x.most, x.least))
                 )
         return None
@@ -177,10 +179,10 @@ class _Finder:
         """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
         of these stands beside each in the node `index`, which repeats such reductions."""
         moves = []
-        index = self._itself(index)
+        index = self._same_number(index)
         while self._nodes[index].op in _SPREADS:
             moves.append(self._nodes[index])
-            index = self._itself(self._nodes[index].args[0])
+            index = self._same_number(self._nodes[index].args[0])
         node, shape = self._nodes[index], self._nodes[of].shape
         if node.op not in rows or node.args[0] != of:
             return None
@@ -194,7 +196,7 @@ class _Finder:
             return None
         return np.broadcast_to(labels.reshape(kept), shape), np.broadcast_to(beside, shape)
 
-    def _itself(self, index: int) -> int:
+    def _same_number(self, index: int) -> int:
         """The node that has the same exact number: x of where(x = x, x, y), and where no derivative
         passes."""
         node = self._nodes[index]
@@ -216,19 +218,19 @@ class _Finder:
         if inner.op == "equal":
             for one, other in (inner.args, inner.args[::-1]):
                 groups = self._groups(other, ("max", "min"), one)
-                if groups is not None and _whole(*groups, node.keywords.get("axis")):
+                if groups is not None and _sums_whole_groups(*groups, node.keywords.get("axis")):
                     return _at_least_one
         if inner.op == "exp" and self._nodes[inner.args[0]].op == "subtract":
             one, other = self._nodes[inner.args[0]].args
             groups = self._groups(other, ("max",), one)
-            if groups is not None and _whole(*groups, node.keywords.get("axis")):
+            if groups is not None and _sums_whole_groups(*groups, node.keywords.get("axis")):
                 return _at_least_one
         if inner.op == "multiply":
             for one, other in (inner.args, inner.args[::-1]):
                 shares = self._nodes[one]
                 alike = self._nodes[other].shape == shares.shape
                 if shares.op == "softmax" and alike and self._same_axis(node, shares):
-                    return _between(other, node.keywords)
+                    return _between_extremes(other, node.keywords)
         return None
 
     def _counted(self, index: int) -> int:
@@ -244,7 +246,7 @@ class _Finder:
         return len(axes) == 1 and axes == axes_of(shares.keywords["axis"], rank)
 
 
-def _whole(groups: Any, beside: Any, axis: Any) -> bool:
+def _sums_whole_groups(groups: Any, beside: Any, axis: Any) -> bool:
     """Whether each sum along the axes has all numbers of a group, each beside its own extreme."""
     summed = axes_of(axis, groups.ndim)
     rows = np.moveaxis(groups, summed, range(-len(summed), 0))
@@ -263,7 +265,7 @@ def _not_positive(x: Enclosed, _: list[Any]) -> Enclosed:
 
 def _below_largest(index: int, groups: Bounds) -> Fact:
     """The least of all distances from others of its group."""
-    others = _others(groups)
+    others = _share_group(groups)
 
     def fact(x: Enclosed, values: list[Any]) -> Enclosed:
         flat = _flat(values[index], groups)
@@ -283,7 +285,7 @@ def _below_largest(index: int, groups: Bounds) -> Fact:
 def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
     """A mask, where computed numbers are apart, too. One of two that are apart is no number that an
     engine flushes. What may be rounded differently `again` is not equal to itself."""
-    others = _others(groups)
+    others = _share_group(groups)
 
     def fact(found: Any, values: list[Any]) -> Any:
         flat = _flat(values[index], groups)
@@ -312,7 +314,7 @@ def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
     return fact
 
 
-def _others(groups: Bounds) -> Bounds:
+def _share_group(groups: Bounds) -> Bounds:
     """By pairs of numbers, whether they are two of one group."""
     flat = groups.ravel()
     return np.asarray((flat[:, None] == flat[None, :]) & ~np.eye(len(flat), dtype=np.bool_))
@@ -332,7 +334,7 @@ def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
     return _narrowed(x, 1.0, np.inf)
 
 
-def _between(index: int, keywords: Any) -> Fact:
+def _between_extremes(index: int, keywords: Any) -> Fact:
     def fact(x: Enclosed, values: list[Any]) -> Enclosed:
         g = values[index]
         if not isinstance(g, Enclosed):
@@ -347,7 +349,7 @@ def _between(index: int, keywords: Any) -> Fact:
     return fact
 
 
-def _within(index: int, ends: Callable[[Enclosed], Iterable[Bounds]]) -> Fact:
+def _between_functions(index: int, ends: Callable[[Enclosed], Iterable[Bounds]]) -> Fact:
     """The node lies between two functions of another, in float64."""
 
     def fact(x: Enclosed, values: list[Any]) -> Enclosed:

@@ -138,7 +138,7 @@ def _factored(rounding: Rounding, x: Enclosed) -> _Factored:
     return _Factored(exact, near, off, pivots[..., 0, 0], bad, undefined)
 
 
-def _moved(found: _Factored) -> Bounds:
+def _determinant_error(found: _Factored) -> Bounds:
     """How far the determinant of what an engine has is off."""
     size = range(len(found.near.cofactors))
     parts = [_most(found.near.cofactors[i][j]) * found.off[..., i, j] for i in size for j in size]
@@ -153,7 +153,7 @@ def _det(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         own = 2 * (count + 1) * rounding.unit
         whole = np.maximum(found.pivots, 1.0) ** count
-        a = up(_moved(found) * (1 + own) + count * rounding.least * whole)
+        a = up(_determinant_error(found) * (1 + own) + count * rounding.least * whole)
         bad = found.bad | ~(2 * whole < rounding.largest) | ~np.isfinite(a)
     d = np.full(a.shape, own)
     return rounded(rounding, Enclosed(*found.exact.det, d, a, bad, found.undefined))
@@ -180,7 +180,7 @@ def _log_size(rounding: Rounding, x: Enclosed) -> Enclosed:
         smallest = least / found.pivots ** (count - 1)
         each = np.maximum(np.abs(np.log(found.pivots)), np.abs(np.log(smallest)))
         own = count * each * (rounding.library + 2 * count * rounding.unit)
-        a = up(_moved(found) / least + own + count * rounding.library_least)
+        a = up(_determinant_error(found) / least + own + count * rounding.library_least)
         lo, hi = np.log(found.exact.least), np.log(_most(det))
         lo, hi = lo - 2.0**-48 * (1 + np.abs(lo)), hi + 2.0**-48 * (1 + np.abs(hi))
         pole = ~found.exact.regular

@@ -67,11 +67,13 @@ class Polynomials:
                 if boxes.rounding.flush:
                     raise _Other
                 if names.get(index) in places:
-                    found = self._each(self._variable, places[names[index]])
+                    found = self._elementwise(self._variable, places[names[index]])
                 elif node.op == INPUT:
-                    found = self._each(self._number, np.asarray(boxes.constants[names[index]]))
+                    found = self._elementwise(
+                        self._number, np.asarray(boxes.constants[names[index]])
+                    )
                 else:
-                    found = self._made(node, [self._values[i] for i in node.args])
+                    found = self._polynomials_of(node, [self._values[i] for i in node.args])
             except (_Other, OverflowError, TypeError, IndexError):
                 found = None
             self._values.append(found)
@@ -109,7 +111,7 @@ class Polynomials:
 
     # Numbers.
 
-    def _each(self, make: Callable[[Any], Polynomial], array: Array) -> Any:
+    def _elementwise(self, make: Callable[[Any], Polynomial], array: Array) -> Any:
         if array.size > _MOST_ELEMENTS or array.dtype.kind not in "fi":
             raise _Other
         found = np.empty(array.shape, object)
@@ -129,11 +131,11 @@ class Polynomials:
 
     # Operations.
 
-    def _made(self, node: Node, args: Sequence[Any]) -> Any:
+    def _polynomials_of(self, node: Node, args: Sequence[Any]) -> Any:
         if node.op == CONSTANT:
             if isinstance(node.value, bool) or node.value is None:
                 raise _Other
-            return self._each(self._number, np.asarray(float(node.value)))
+            return self._elementwise(self._number, np.asarray(float(node.value)))
         if any(x is None for x in args):
             raise _Other
         if node.op in MOVES:
@@ -174,7 +176,7 @@ class Polynomials:
             total = self._sum([front[(k, *index)] for k in range(len(front))])
             found[index] = total
             if node.op == "mean":
-                found[index] = self._over(total, self._number(len(front)))
+                found[index] = self._quotient(total, self._number(len(front)))
         if keepdims:
             found = found.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
         return found
@@ -184,23 +186,23 @@ class Polynomials:
         gamma = max(len(parts) - 1, 0) * self._rounding.unit
         gamma = gamma / (1 - gamma)
         terms: dict[Monomial, tuple[float, float, float]] = {}
-        for p in map(_settled, parts):
+        for p in map(_with_absolute_error, parts):
             for m, (c, size, e) in p.terms.items():
                 before = terms.get(m, (0.0, 0.0, 0.0))
                 grown = e + gamma * (size + e)
                 terms[m] = before[0] + c, before[1] + size, before[2] + grown
         a = sum(p.a for p in parts) * (1 + gamma)
-        return self._kept(terms, 0.0, a, sum(p.most for p in parts) * (1 + gamma))
+        return self._within_limits(terms, 0.0, a, sum(p.most for p in parts) * (1 + gamma))
 
     def _plus(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """Rounded once; a sum that underflows is exact."""
-        one, other = _settled(p), _settled(q)
+        one, other = _with_absolute_error(p), _with_absolute_error(q)
         terms = dict(one.terms)
         for m, (c, size, e) in other.terms.items():
             before = terms.get(m, (0.0, 0.0, 0.0))
             terms[m] = before[0] + c, before[1] + size, before[2] + e
         d = 0.0 if not (p.most and q.most) else self._rounding.unit
-        return self._kept(terms, d, (p.a + q.a) * (1 + d), (p.most + q.most) * (1 + d))
+        return self._within_limits(terms, d, (p.a + q.a) * (1 + d), (p.most + q.most) * (1 + d))
 
     def _minus(self, p: Polynomial, q: Polynomial) -> Polynomial:
         return self._plus(p, self._negative(q))
@@ -211,7 +213,7 @@ class Polynomials:
     def _times(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """Rounded once; exact with a power of two, but for what underflows."""
         unit = 0.0 if _power_of_two(p) or _power_of_two(q) else self._rounding.unit
-        one, other = _settled(p), _settled(q)
+        one, other = _with_absolute_error(p), _with_absolute_error(q)
         terms: dict[Monomial, tuple[float, float, float]] = {}
         for m, (c, s, e) in one.terms.items():
             for n, (k, t, f) in other.terms.items():
@@ -221,21 +223,26 @@ class Polynomials:
                 terms[both] = before[0] + c * k, before[1] + s * t, before[2] + grown
         a = p.a * (q.most + q.a) + q.a * (p.most + p.a)
         a = a * (1 + unit) + self._rounding.least
-        return self._kept(terms, unit, a, p.most * q.most * (1 + unit) + self._rounding.least)
+        return self._within_limits(
+            terms, unit, a, p.most * q.most * (1 + unit) + self._rounding.least
+        )
 
-    def _over(self, p: Polynomial, q: Polynomial) -> Polynomial:
+    def _quotient(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """By an exact number."""
         if set(q.terms) != {()} or q.d or q.a or q.terms[()][2] or not q.terms[()][0]:
             raise _Other
         c = q.terms[()][0]
         unit = 0.0 if _power_of_two(q) else self._rounding.quotient
         terms = {
-            m: (k / c, size / abs(c), e / abs(c)) for m, (k, size, e) in _settled(p).terms.items()
+            m: (k / c, size / abs(c), e / abs(c))
+            for m, (k, size, e) in _with_absolute_error(p).terms.items()
         }
         a = p.a / abs(c) * (1 + unit) + self._rounding.least
-        return self._kept(terms, unit, a, p.most / abs(c) * (1 + unit) + self._rounding.least)
+        return self._within_limits(
+            terms, unit, a, p.most / abs(c) * (1 + unit) + self._rounding.least
+        )
 
-    def _kept(
+    def _within_limits(
         self, terms: Mapping[Monomial, tuple[float, float, float]], d: float, a: float, most: float
     ) -> Polynomial:
         if len(terms) > _MOST_TERMS or not math.isfinite(most + a):
@@ -247,13 +254,13 @@ _OPERATIONS: Mapping[str, Any] = {
     "add": Polynomials._plus,
     "subtract": Polynomials._minus,
     "multiply": Polynomials._times,
-    "divide": Polynomials._over,
+    "divide": Polynomials._quotient,
     "negative": Polynomials._negative,
     "square": lambda self, p: self._times(p, p),
 }
 
 
-def _settled(p: Polynomial) -> Polynomial:
+def _with_absolute_error(p: Polynomial) -> Polynomial:
     """The error of the last operation, of the number as computed, on its monomials: d |v| is at
     most d times the sum of their sizes."""
     if not p.d:

@@ -124,7 +124,7 @@ def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
     """Numbers that the engine has as they are, of this size at least, are multiples of such a
     number, and so are their sums."""
     held = (x.d == 0) & (x.a == 0) & (x.least >= rounding.normal)
-    return np.where(held, x.least * rounding.unit, np.where(_nothing(x), np.inf, 0.0))
+    return np.where(held, x.least * rounding.unit, np.where(_is_exact_zero(x), np.inf, 0.0))
 
 
 def shared(
@@ -213,7 +213,7 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     found = rounded(
         rounding, product, relative=u, in_ulps=True, above=above, below=below, plain=True
     )
-    return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
+    return _overflowing(_with_zeros(found, _is_exact_zero(x) | _is_exact_zero(y)), kept)
 
 
 def _grows(x: Enclosed, y: Enclosed) -> Flags:
@@ -227,7 +227,7 @@ def _spread(x: Enclosed, shape: tuple[int, ...]) -> Enclosed:
     return x.map(lambda part: np.broadcast_to(part, shape))
 
 
-def _nothing(x: Enclosed) -> Flags:
+def _is_exact_zero(x: Enclosed) -> Flags:
     """Whether it is 0, and the engine has 0."""
     return np.asarray((x.most == 0) & (x.a == 0))
 
@@ -323,7 +323,7 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     found = rounded(
         rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
     )
-    found = _with_zeros(found, _nothing(x) & ~hits & ~soft)
+    found = _with_zeros(found, _is_exact_zero(x) & ~hits & ~soft)
     return replace(
         found,
         bad=found.bad | soft | broken,

@@ -35,8 +35,10 @@ def region(
 ) -> Asking[Region]:
     """Find the region of a kind that fails at `witness` (D,). `points` (N, D) are some points of
     the domain, including some that do not fail."""
-    low, high = yield from _left(domain, budget)
-    fails_there = yield from _met(domain, low, high, np.concatenate([points, witness[None]]))
+    low, high = yield from _undecided_boxes(domain, budget)
+    fails_there = yield from _contains_failure(
+        domain, low, high, np.concatenate([points, witness[None]])
+    )
     reason = yield from _reason(domain, reasons, witness, points)
     whole = domain.numbers(np.stack([domain.low, domain.high]))
     first, last = domain.numbers(low), domain.numbers(high)
@@ -73,7 +75,9 @@ def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, O
     return np.array(lows), np.array(highs)
 
 
-def _met(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
+def _contains_failure(
+    domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals
+) -> Asking[Array]:
     """Mark the boxes in which a point fails: one of the known points, of the corners and the middle
     of each box, or of some points on its diagonal."""
     found = np.zeros(len(low), np.bool_)
@@ -87,7 +91,7 @@ def _met(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Ask
     return found
 
 
-def _left(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
+def _undecided_boxes(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
     """The boxes in which the kind is not proven absent, halved as long as they are few."""
     low, high = (end[None] for end in (yield from _shaved(domain, budget)))
     enclosed = 0
@@ -154,7 +158,7 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
     away = np.sum(np.abs(right.astype(np.float64) - witness), axis=1)
     begin, end = right[np.argmin(away)], witness
     for _ in range(_ROUNDS):
-        line = _between(begin, end)
+        line = _points_between(begin, end)
         failing = yield from fails(line)
         if not failing.any():  # only the witness fails
             begin = line[-1]
@@ -164,7 +168,7 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
     return reasons.between(domain.values(begin), domain.values(end))
 
 
-def _between(begin: Ordinals, end: Ordinals) -> Ordinals:
+def _points_between(begin: Ordinals, end: Ordinals) -> Ordinals:
     """Points of the line, in order, without its ends if they are far apart."""
     share = np.arange(1, BATCH)[:, None] / BATCH
     moved = np.rint(share * (end.astype(np.float64) - begin)).astype(np.int64)

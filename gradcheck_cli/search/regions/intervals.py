@@ -64,7 +64,7 @@ def region(
     failing_there, unseen = yield from _run_through(silent, most, budget)
     solid.append(failing_there)
     outer, open_ = (_joined(_merged(part), _MOST_SHOWN) for part in (solid, [unseen]))
-    sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
+    sure, others = _proven_failing(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
     run, _ = yield from _run_through(others, _RUN, budget)
     inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
@@ -124,7 +124,9 @@ def _count(intervals: _Intervals) -> int:
     return int(np.sum(high - low + 1))
 
 
-def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
+def _proven_failing(
+    kind: Kind, proof: Proof, intervals: _Intervals
+) -> tuple[_Intervals, _Intervals]:
     """The parts of intervals in which the proof shows that every number fails, and the other parts.
     Long intervals are split as long as their middle is shown to fail."""
 

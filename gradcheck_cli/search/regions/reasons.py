@@ -27,18 +27,18 @@ class Reasons:
     def between(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
         """What happens at the values `failing` and not at `right`: "exp(x) overflows", or for the
         gradient "multiply of the gradient underflows"; empty if no number changes in this way."""
-        found = self._first(self._formula, right, failing)
+        found = self._first_new_state(self._formula, right, failing)
         if found is not None:
             return f"{self._formula.nodes[found[0]].text} {_STATES[found[1]]}"
         program, constants = self._gradient.program, self._gradient.constants
         if program is None:
             return ""
-        found = self._first(program, {**right, **constants}, {**failing, **constants})
+        found = self._first_new_state(program, {**right, **constants}, {**failing, **constants})
         if found is None:
             return ""
         return f"{program.nodes[found[0]].op} of the gradient {_STATES[found[1]]}"
 
-    def _first(
+    def _first_new_state(
         self, program: Program, right: Mapping[str, Array], failing: Mapping[str, Array]
     ) -> tuple[int, int] | None:
         """The first node with a new state, and the state."""

@@ -75,18 +75,20 @@ def together(
         boxes = {kind: one for kind, one in waiting.items() if isinstance(one, Boxes)}
         points = {kind: one.points for kind, one in waiting.items() if isinstance(one, Points)}
         if boxes:  # boxes first, until all regions wait for points
-            corners, places = _once(np.stack([b.low, b.high], axis=1) for b in boxes.values())
+            corners, places = _unique_rows(
+                np.stack([b.low, b.high], axis=1) for b in boxes.values()
+            )
             proven = proof.proven(corners[:, 0], corners[:, 1], list(boxes))
             answers = {kind: (proven & bit_of(kind)) != 0 for kind in boxes}
         else:
-            corners, places = _once(points.values())
+            corners, places = _unique_rows(points.values())
             answers = dict((yield from run(corners, list(points))))
         for kind, mine in zip(boxes or points, places, strict=True):
             go_on(kind, answers[kind][mine])
     return found
 
 
-def _once(parts: Iterable[Array]) -> tuple[Array, list[Array]]:
+def _unique_rows(parts: Iterable[Array]) -> tuple[Array, list[Array]]:
     """The rows of several arrays, and for each array the places of its rows among them. Few rows
     are compared, and equal ones become one."""
     arrays = list(parts)

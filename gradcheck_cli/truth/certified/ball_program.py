@@ -139,12 +139,12 @@ def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> li
     try:
         with precision(NODES_BITS):
             found = Nodes(every, FORMATS[dtype]).outputs(inputs)
-            return [_known(x) if isinstance(x, Ball) else x for x in found]
+            return [_narrow_midpoints(x) if isinstance(x, Ball) else x for x in found]
     except (NotInBalls, Undecided):
         return None
 
 
-def _known(balls: Any) -> Array:
+def _narrow_midpoints(balls: Any) -> Array:
     from reference_engine.arithmetic.balls import midpoints, radii
 
     middle = midpoints(balls)

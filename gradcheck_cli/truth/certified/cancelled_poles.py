@@ -52,14 +52,16 @@ def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Ar
     if node.op in _POLES and all(np.all(np.isfinite(arg)) for arg in args):
         which, where = _POLES[node.op]
         made = np.isinf(value) & (args[which] == where)
-    reached = _reached(node, value.shape, args, masks)
+    reached = _dependent_elements(node, value.shape, args, masks)
     if node.op in _CHOOSING:
         swallowed = [m & np.isfinite(arg) for m, arg in zip(masks, args, strict=True)]
-        reached = (reached & lost) | _reached(node, value.shape, args, swallowed)
+        reached = (reached & lost) | _dependent_elements(node, value.shape, args, swallowed)
     return np.asarray(made | reached)
 
 
-def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[Array]) -> Array:
+def _dependent_elements(
+    node: Node, shape: tuple[int, ...], args: list[Array], masks: list[Array]
+) -> Array:
     """Mark the elements of the result that depend on marked elements of the arguments: element by
     element for an operation that works so, otherwise all elements."""
     from reference_engine.traced import ROWS

@@ -70,7 +70,7 @@ def guards_of(
     for active in _active(program, values, request.wrt):
         there = replace(
             request,
-            program=_without(program, active),
+            program=_unclipped_program(program, active),
             values={**request.values, _MASK: active.mask},
             projections=modes,
         )
@@ -157,7 +157,7 @@ def _singular(op: str) -> tuple[tuple[int, float], ...]:
     )
 
 
-def _without(program: Program, active: _Active) -> Program:
+def _unclipped_program(program: Program, active: _Active) -> Program:
     """The program in which only the operation with the pole takes the argument of the clip instead
     of its result, where a mask is true. The mask is one more input."""
     copy = ProgramCopy(program)

@@ -192,7 +192,7 @@ class _Ziv(ABC):
                     if entries is None:
                         self._tied = self._hanging_on(None)
                         return KINK
-                    finite = self._put(entries)
+                    finite = self._store_narrow(entries)
             except Undecided:
                 bits *= 2
                 continue
@@ -236,7 +236,7 @@ class _Ziv(ABC):
         known."""
         return {name: np.ones(shape, np.bool_) for name, shape in self._shapes.items()}
 
-    def _put(self, entries: Mapping[str, Any]) -> bool:
+    def _store_narrow(self, entries: Mapping[str, Any]) -> bool:
         """Keep the narrow entries as float64, each with a bound on its distance to the exact
         number. Return whether every entry is finite."""
         from flint import arb
@@ -401,7 +401,7 @@ class Blocks(_Ziv):
     def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
 
-        columns = _along(self._projection.columns)
+        columns = _tangent_balls(self._projection.columns)
         if not self._shares_rows(function):
             own = function is self._function
             ran = self._function.recorded(self._xs) if own else None
@@ -501,7 +501,7 @@ class Blocks(_Ziv):
 
         rows = self._projection.rows
         weights = np.ones(self._output) if rows is None else np.reshape(rows[0], self._output)
-        firsts = _along(self._projection.firsts)
+        firsts = _tangent_balls(self._projection.firsts)
         columns: dict[str, list[Any]] = {name: [] for name in self._shapes}
         for second, tangents in self._tangents():
             found = ball_hvp(self._function, self._xs, tangents, weights)
@@ -512,7 +512,7 @@ class Blocks(_Ziv):
         return self._as_matrices(columns)
 
 
-def _along(directions: Mapping[str, Array] | None) -> Along:
+def _tangent_balls(directions: Mapping[str, Array] | None) -> Along:
     from reference_engine.arithmetic.arbs import objects
 
     given = directions or {}

@@ -50,7 +50,7 @@ class Limiting:
         smooth = wide & (block.kind == PointKind.SMOOTH)
         met = np.zeros(wide.shape, np.bool_)
         for place in map(tuple, np.argwhere(wide)):
-            met[place] = _met(samples[:, *place], float(size[place]))
+            met[place] = _all_met_twice(samples[:, *place], float(size[place]))
         lower, upper = np.fmin(block.lower, low), np.fmax(block.upper, high)
         lower, upper = np.where(smooth, low, lower), np.where(smooth, high, upper)
         lower = np.where(met, lower, np.where(smooth, -np.inf, block.lower))
@@ -100,7 +100,7 @@ def limiting(
         samples[np.abs(samples) <= NOTHING * largest[:, None]] = 0.0
     rows = np.flatnonzero(mild)
     complete = np.zeros(len(mild), np.bool_)
-    complete[rows] = [_met(together[:, i], largest[i]) for i in rows]
+    complete[rows] = [_all_met_twice(together[:, i], largest[i]) for i in rows]
     return Limiting(gradients, tied, complete)
 
 
@@ -129,7 +129,7 @@ class _Beside(Blocks):
         found = []
         for _ in range(count if count >= ENOUGH else 0):
             way = [self._rng.normal(size=x.shape) for x in self._at]
-            one = self._beside(way, SHIFT)
+            one = self._gradient_beside(way, SHIFT)
             if one is not None:
                 found.append(one)
                 self._ways.append(way)
@@ -138,14 +138,14 @@ class _Beside(Blocks):
     def nearer(self, sample: int) -> dict[str, Array] | None:
         """The blocks at a point twice as many bits nearer to the inputs, in the same direction."""
         if sample not in self._nearer:
-            self._nearer[sample] = self._beside(self._ways[sample], 2 * SHIFT)
+            self._nearer[sample] = self._gradient_beside(self._ways[sample], 2 * SHIFT)
         return self._nearer[sample]
 
     def _bits(self, shift: int) -> int:
         """The precision in bits at which such a move changes the inputs."""
         return min(FIRST_BITS + 2 * shift + self._spread, MOST_BITS)
 
-    def _beside(self, way: Sequence[Array], shift: int) -> dict[str, Array] | None:
+    def _gradient_beside(self, way: Sequence[Array], shift: int) -> dict[str, Array] | None:
         from flint import arb
 
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects
@@ -167,7 +167,7 @@ class _Beside(Blocks):
         return values if all(np.all(np.isfinite(v)) for v in values.values()) else None
 
 
-def _met(samples: Array, largest: float) -> bool:
+def _all_met_twice(samples: Array, largest: float) -> bool:
     """Check whether every limit among the samples, (count, ...), was met at least twice. (Good, The
     population frequencies of species, 1953: the probability that another draw shows a new kind is
     about the number of kinds that were met once, divided by the number of draws.)"""

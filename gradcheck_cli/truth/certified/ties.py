@@ -64,7 +64,10 @@ def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y:
         found = np.zeros(shape, np.bool_)
         for place in np.ndindex(shape):
             with noting_ties() as ties:
-                row(*(_alone(a, s[place]) for a, s in zip(args, spread, strict=True)), **keywords)
+                row(
+                    *(_like_kind(a, s[place]) for a, s in zip(args, spread, strict=True)),
+                    **keywords,
+                )
             found[place] = bool(ties)
         return found
     if not hasattr(row, "at_kink") or row.kinds:
@@ -125,7 +128,7 @@ def _relation(program: Program, index: int, argument: int) -> tuple[Spread, Spre
     return related(node, elementwise(node.op), program.nodes[argument].shape, node.shape)
 
 
-def _alone(like: Any, one: Any) -> Any:
+def _like_kind(like: Any, one: Any) -> Any:
     from reference_engine.arithmetic.balls import Ball, wrap
 
     return wrap(one) if isinstance(like, Ball) else np.asarray(one)
@@ -153,7 +156,7 @@ def related(
                 lambda hot: _folded(hot, kept).reshape(y),
                 lambda hot: np.broadcast_to(hot.reshape(kept), source),
             )
-    return (lambda hot: np.full(y, _any(hot))), (lambda hot: np.full(source, _any(hot)))
+    return (lambda hot: np.full(y, _or_all(hot))), (lambda hot: np.full(source, _or_all(hot)))
 
 
 def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
@@ -165,7 +168,7 @@ def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
     return np.bitwise_or.reduce(found, axis=axes, keepdims=True)
 
 
-def _any(hot: Any) -> Any:
+def _or_all(hot: Any) -> Any:
     return np.bitwise_or.reduce(hot, axis=None)
 
 
@@ -189,7 +192,7 @@ def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
         found[program.inputs[name]] = bits.reshape(program.nodes[program.inputs[name]].shape)
     for index, node in enumerate(program.nodes):
         for place, i in enumerate(node.args):
-            found[index] = found[index] | _moved(program, index, place)(found[i])
+            found[index] = found[index] | _moved_of_argument(program, index, place)(found[i])
     return np.asarray(found[program.output].reshape(-1, 1) & each != 0)
 
 
@@ -243,7 +246,7 @@ def _unknown(hot: Mask) -> Any:
     return Ball(made)
 
 
-def _moved(program: Program, index: int, place: int) -> Spread:
+def _moved_of_argument(program: Program, index: int, place: int) -> Spread:
     """`moved` of `Tied`, for one argument of a node."""
     node = program.nodes[index]
     if node.op == "matmul" and all(len(program.nodes[i].shape) > 1 for i in node.args):

@@ -81,7 +81,7 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     keys = [
         key
         for key in costs
-        if missed(blocks[key], costs[key], own[key], unit, _wanted(request, *key))
+        if missed(blocks[key], costs[key], own[key], unit, _entries_to_cost(request, *key))
     ]
     if keys:
         some = {key: costs[key] for key in keys}
@@ -116,7 +116,7 @@ def _with(truth: Truth, costs: Mapping[tuple[Mode, str], Cost], of_output: Cost)
     return replace(truth, blocks=blocks, output_cost=of_output)
 
 
-def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
+def _entries_to_cost(request: TruthRequest, mode: Mode, name: str) -> Array | None:
     """A mask of the entries of a block that need costs; None: all. Modes that are requested the
     same derivatives share their mask."""
     if request.suspects is None or (mode, name) == VALUE:
@@ -167,7 +167,9 @@ def conditioning(
     for mode, projection in request.projections.items():
         key = numbers_asked(mode, projection)
         shapes = block_shapes(request, mode)
-        entries = sum(_count(_wanted(request, mode, name), shape) for name, shape in shapes.items())
+        entries = sum(
+            _count(_entries_to_cost(request, mode, name), shape) for name, shape in shapes.items()
+        )
         if key not in known and entries <= EXACT_ENTRIES:
             run = run or recorded(request)
         if key not in known and entries <= EXACT_ENTRIES and run is not None:
@@ -214,7 +216,9 @@ def _exact(
     tape = EntryTape(run, request.projections[mode], mode, fmt)
     shapes = block_shapes(request, mode)
     return {
-        name: _gathered(shape, partial(tape.sensitivities, name), _wanted(request, mode, name))
+        name: _gathered(
+            shape, partial(tape.sensitivities, name), _entries_to_cost(request, mode, name)
+        )
         for name, shape in shapes.items()
     }
 
@@ -278,7 +282,7 @@ def _lines(request: TruthRequest, mode: Mode | None) -> frozenset[int] | None:
     """The rows (reverse mode) or columns of all blocks in which costs are wanted; None: all."""
     if mode not in FIRST_ORDER or request.suspects is None:
         return None
-    masks = (_wanted(request, mode, name) for name in request.wrt)
+    masks = (_entries_to_cost(request, mode, name) for name in request.wrt)
     found: set[int] = set()
     start = 0
     for mask in masks:
@@ -355,7 +359,7 @@ def _where_lost(
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
-    moved = _moved(request, {key: blocks[key] for key in lost}) if lost else {}
+    moved = _input_rounding_changes(request, {key: blocks[key] for key in lost}) if lost else {}
     found = {}
     for key, mask in lost.items():
         change, known = moved[key]
@@ -376,7 +380,7 @@ def with_moved(
     0.3)` at 1e30 is evaluated at an even integer, because 0.3 is absorbed, and its derivative is
     flat there; at the exact point it is not.
     """
-    moved = {key: change for key, (change, _) in _moved(request, blocks).items()}
+    moved = {key: change for key, (change, _) in _input_rounding_changes(request, blocks).items()}
     return {
         key: Cost(
             np.fmax(cost.known_condition, 2 * moved[key]),
@@ -387,13 +391,13 @@ def with_moved(
     }
 
 
-def _moved(
+def _input_rounding_changes(
     request: TruthRequest, blocks: Mapping[tuple[Mode, str], TruthBlock]
 ) -> dict[tuple[Mode, str], tuple[Array, Array]]:
     """The largest change of certified numbers in a few draws of moves of every input by up to half
     an ulp, and a mask of the entries that were certified in each draw."""
     modes = {mode: request.projections[mode] for mode, name in blocks if (mode, name) != VALUE}
-    program = _moving(request.program, request.exact)
+    program = _perturbed_program(request.program, request.exact)
     rng = generator(request.seed, 53)
     unit = FORMATS[request.dtype].unit_roundoff
     moved = {key: np.zeros_like(block.value) for key, block in blocks.items()}
@@ -421,7 +425,7 @@ def _moved(
     return {key: (moved[key], known[key]) for key in moved}
 
 
-def _moving(program: Program, exact: Collection[str]) -> Program:
+def _perturbed_program(program: Program, exact: Collection[str]) -> Program:
     """The program with each floating input x that is not `exact` replaced by x * exp(e), where e is
     a new input. No other float64 is so near to x: large ones are integers, and so are their
     sums."""

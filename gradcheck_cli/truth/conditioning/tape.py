@@ -184,11 +184,11 @@ class EntryTape:
     def sensitivities(self, name: str, row: int, column: int) -> Sums:
         """`sensitivity_sums` of one entry; zeros if it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
-            gradient = self._first(row).get(name)
+            gradient = self._row_gradient(row).get(name)
             return self._sums(self._pick(gradient, self._projection.columns, name, column))
         first, second = name.split(".")
         if (first, row) not in self._rows:
-            part = self._pick(self._first(0).get(first), self._projection.firsts, first, row)
+            part = self._pick(self._row_gradient(0).get(first), self._projection.firsts, first, row)
             self._rows[first, row] = self._run.gradient(part, np.ones(()))
         gradient = self._rows[first, row].get(second)
         part = self._pick(gradient, self._projection.columns, second, column)
@@ -197,7 +197,7 @@ class EntryTape:
     def _sums(self, number: Any) -> Sums:
         return sensitivity_sums(number, self._run.leaves.values(), self._fmt)
 
-    def _first(self, row: int) -> dict[str, Any]:
+    def _row_gradient(self, row: int) -> dict[str, Any]:
         """The recorded gradient of row `row` of the output or its projection."""
         if row not in self._rows:
             cotangent = self._projection.cotangents(np.shape(self._run.output))[row]

@@ -70,18 +70,18 @@ class Work:
         return np.asarray(self.at_point[self.program.output], np.float64)
 
     @cached_property
-    def _standing(self) -> Set[str]:
+    def _inputs_on_kinks(self) -> Set[str]:
         return on_a_kink(self.at_point, self.program, self.request.wrt)
 
     @property
     def structural(self) -> bool:
         """Whether some operation is exactly on a kink of its own."""
-        return bool(self._standing)
+        return bool(self._inputs_on_kinks)
 
     @property
     def stairs(self) -> bool:
         """Whether all such operations have the value of one side there (`ties.STAIRS`)."""
-        return self._standing <= STAIRS
+        return self._inputs_on_kinks <= STAIRS
 
     @cached_property
     def on_the_way(self) -> float:

@@ -84,10 +84,10 @@ def screen(request: FixRequest) -> Screened:
     ]
     trials: list[Trial] = []
     for trial in clock.in_time(sorted(alive, key=_merit)[:TRIED]):
-        tried = _tried(widened, trial.candidate, points, excused, engine)
+        tried = _try_candidate(widened, trial.candidate, points, excused, engine)
         if tried is not None:
             trials.append(tried)
-    chosen = tuple(_complete(widened, trial) for trial in _varied(trials))
+    chosen = tuple(_complete(widened, trial) for trial in _best_by_rules(trials))
     return Screened(chosen, late=clock.is_late and not chosen)
 
 
@@ -111,7 +111,7 @@ class _Clock:
         self._share = 1.0
 
 
-def _varied(trials: Sequence[Trial]) -> list[Trial]:
+def _best_by_rules(trials: Sequence[Trial]) -> list[Trial]:
     """Return the best trials, with the best of each set of rules first: a kernel that a framework
     computes badly spoils all candidates with it."""
     by_rules: dict[tuple[str, ...], Trial] = {}
@@ -129,7 +129,7 @@ def _merit(trial: Trial) -> tuple[bool, int, int]:
     return trial.candidate.custom, size, len(trial.candidate.after)
 
 
-def _tried(
+def _try_candidate(
     widened: Widened,
     candidate: Candidate,
     points: Sequence[TrialPoint],
@@ -175,7 +175,7 @@ def failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
     middle = np.where(np.isfinite(output), output, np.nan)
     return TrialPoint(
         request.values,
-        _between(middle, np.where(np.isfinite(output), error, np.inf)),
+        _target_interval(middle, np.where(np.isfinite(output), error, np.inf)),
         {
             (mode, name): _of_block(known.blocks[mode, name])
             for mode in request.projections
@@ -185,7 +185,7 @@ def failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
     )
 
 
-def _between(value: Array, error: Array) -> Target:
+def _target_interval(value: Array, error: Array) -> Target:
     lower = np.where(np.isnan(value), -np.inf, value - error)
     return Target(value, lower, np.where(np.isnan(value), np.inf, value + error))
 
@@ -193,7 +193,7 @@ def _between(value: Array, error: Array) -> Target:
 def _of_block(block: TruthBlock) -> Target:
     """The target of a block: the truth and its error bar; the interval of one-sided derivatives at
     a kink; anything finite where there is no derivative."""
-    smooth = _between(block.value, block.error)
+    smooth = _target_interval(block.value, block.error)
     kink = block.kind == PointKind.KINK
     free = ~kink & (block.kind != PointKind.SMOOTH)
     value = np.where(kink | free, np.nan, smooth.value)
@@ -226,8 +226,10 @@ def _certified_points(request: TruthRequest, moving: Sequence[str]) -> list[Tria
         output = certify_output(there)
         if not np.all(output.sure) or not all(np.all(c.sure) for c in certificates.values()):
             continue
-        gradients = {key: _between(c.value, c.radius) for key, c in certificates.items()}
-        found.append(TrialPoint(values, _between(output.value, output.radius), gradients, near))
+        gradients = {key: _target_interval(c.value, c.radius) for key, c in certificates.items()}
+        found.append(
+            TrialPoint(values, _target_interval(output.value, output.radius), gradients, near)
+        )
         if len(found) == POINTS:
             break
     return found
@@ -261,12 +263,12 @@ class Widened:
         costs = conditioning(there, float64_gradients(there, _reference()).true, run=run)
         gradients = {}
         for key, target in point.gradients.items():
-            gradients[key] = _wider(target, _granted(costs[key]), fmt)
-        granted = _granted(cost_of_output(there, point.output.value, run))
+            gradients[key] = _wider(target, _allowed_cost(costs[key]), fmt)
+        granted = _allowed_cost(cost_of_output(there, point.output.value, run))
         return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
 
 
-def _granted(cost: Cost) -> Array:
+def _allowed_cost(cost: Cost) -> Array:
     return FIRST_ORDER_SLACK * np.fmax(cost.known_condition, cost.allowance)
 
 
@@ -385,14 +387,14 @@ def fresh_points(
         for name in moving:
             x = np.asarray(values[name])
             if x.dtype.kind == "f":
-                moved = _moved(x, scale, turn % 2 == 0, fmt, rng)
+                moved = _perturbed_input(x, scale, turn % 2 == 0, fmt, rng)
                 low, high = bounds.get(name, (-np.inf, np.inf))
                 made[name] = np.clip(fmt.round(moved), low, high)
         turn += 1
         yield made, scale is not None
 
 
-def _moved(
+def _perturbed_input(
     x: Array, scale: float | None, keep_zeros: bool, fmt: FloatFormat, rng: np.random.Generator
 ) -> Array:
     shift = rng.uniform(-1.0, 1.0, x.shape)

@@ -66,7 +66,7 @@ class Search:
     def run(self) -> None:
         """Fill `columns`, `dense` and `complete`."""
         apart = self.apart
-        while len(self.columns) < COLUMNS and self._left():
+        while len(self.columns) < COLUMNS and self._has_budget():
             leaf, apart = self._leaf(apart)
             if leaf is None:
                 return
@@ -92,7 +92,7 @@ class Search:
         given = self.projections.product(self.gradient, along)
         return (given, given + apart) if np.isfinite(bar) else None
 
-    def _left(self) -> bool:
+    def _has_budget(self) -> bool:
         return self.projections.forward - self._start < FORWARDS
 
     def _difference(self, along: Mapping[str, Float]) -> tuple[float, float]:
@@ -105,7 +105,7 @@ class Search:
         error along it. The error of one half of the leaves gives the error of the other half."""
         leaves = [leaf for leaf in self.projections.leaves if np.any(self._along[leaf.name])]
         while len(leaves) > 1:
-            if not self._left():
+            if not self._has_budget():
                 return None, apart
             half = leaves[: len(leaves) // 2]
             here, bar = self._difference({leaf.name: self._along[leaf.name] for leaf in half})
@@ -123,7 +123,7 @@ class Search:
             middle = (low + high) // 2
             here, bar = 0.0, 0.0
             if np.any(weights[low:middle]):
-                if not self._left():
+                if not self._has_budget():
                     return None
                 part = np.zeros(leaf.size)
                 part[low:middle] = weights[low:middle]

@@ -233,10 +233,10 @@ class CallableTruth:
         """The differences of every entry, or along directions over all entries if those confirm the
         gradient."""
         if self._found is None:
-            self._found = self._taken()
+            self._found = self._take_differences()
         return self._found
 
-    def _taken(self) -> dict[str, Differences]:
+    def _take_differences(self) -> dict[str, Differences]:
         rows = self.output.size
         result = {leaf.name: Differences.empty(rows, leaf.size) for leaf in self.moving}
         exact, rounded = self._quick(True), self._quick(False)

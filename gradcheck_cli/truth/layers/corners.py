@@ -70,7 +70,7 @@ def cornered(
         place = int(np.searchsorted(columns, column))
         own = (lower, upper) if kinks[row, column] else (found.value, found.value)
         limits = [*near[:, row, place], *(side[row, column] for side in own)]
-        met = _met(near[:, row, place], CORNER_ALIKE * float(largest[row, 0]))
+        met = _all_met_twice(near[:, row, place], CORNER_ALIKE * float(largest[row, 0]))
         lower[row, column], upper[row, column] = (
             (np.min(limits), np.max(limits)) if met or kinks[row, column] else (-np.inf, np.inf)
         )
@@ -125,7 +125,7 @@ def _slopes(
     return np.asarray((found[0::2] - found[1::2]) / (2 * steps[:, None])).T
 
 
-def _met(limits: Array, alike: float) -> bool:
+def _all_met_twice(limits: Array, alike: float) -> bool:
     """Check whether every limit was met at least twice (as in `limiting`)."""
     ordered = np.sort(limits)
     groups = np.split(ordered, np.flatnonzero(np.diff(ordered) > alike) + 1)

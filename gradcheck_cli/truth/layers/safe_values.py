@@ -63,10 +63,10 @@ def moved_inside(subject: Subject, values: Values) -> Values:
 
 def is_inside(subject: Subject, values: Values) -> bool:
     """Check whether all values are in their domains."""
-    return _inside(subject, [values])[0]
+    return _in_domain(subject, [values])[0]
 
 
-def _inside(subject: Subject, many: Sequence[Values]) -> list[bool]:
+def _in_domain(subject: Subject, many: Sequence[Values]) -> list[bool]:
     bounded = {leaf.name: leaf for leaf in subject.leaves if leaf.is_bounded}
     if not bounded:
         return [True] * len(many)
@@ -76,7 +76,7 @@ def _inside(subject: Subject, many: Sequence[Values]) -> list[bool]:
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
     """The flattened outputs at several points, (k, count); nan at points outside the domain, where
     the layer is not called, and at points that the layer refuses. Raises what `tried` raises."""
-    inside = _inside(subject, many)
+    inside = _in_domain(subject, many)
     if all(inside):
         return _values_of(subject, many, count)
     allowed = [values for values, holds in zip(many, inside, strict=True) if holds]

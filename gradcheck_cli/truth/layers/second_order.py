@@ -217,7 +217,7 @@ class SecondTruth:
             # not searched for
             entries = all(len(self.directions[name]) == n for name, n in self.sizes.items())
             crossings = Crossings(quick, rows, entries, self.subject.digits)
-            for key, off in _off(own, found).items():
+            for key, off in _contradicted(own, found).items():
                 crossed = crossings.of_block(*key, self.directions[key[1]], off)
                 found[key].kind[crossed] = int(PointKind.KINK)
         blocks, reasons = {}, {}
@@ -280,7 +280,7 @@ class SecondTruth:
             return np.asarray(first_order * along / (self._size or 1.0))
 
 
-def _off(own: Blocks, found: Mapping[tuple[str, str], Differences]) -> Blocks:
+def _contradicted(own: Blocks, found: Mapping[tuple[str, str], Differences]) -> Blocks:
     """Mark the smooth entries that differences contradict."""
     with np.errstate(all="ignore"):
         return {

@@ -48,7 +48,7 @@ def classify(ladder: Ladder) -> Sides:
         kind[jumps] = int(PointKind.JUMP)
         estimate.value = np.where(diverges, np.copysign(np.inf, sign), estimate.value)
         estimate.error = np.where(diverges, 0.0, estimate.error)
-    isolated = _nowhere(ladder, ladder.plus) & _nowhere(ladder, ladder.minus)
+    isolated = _undefined_outputs(ladder, ladder.plus) & _undefined_outputs(ladder, ladder.minus)
     isolated &= np.isfinite(ladder.zero)
     kind[isolated] = int(PointKind.UNDEFINED)
     return Sides(kind, above, below, isolated)
@@ -74,7 +74,7 @@ def _stays(ladder: Ladder, gap: Float) -> npt.NDArray[np.bool_]:
     return np.asarray(stays | ~np.any(heard, axis=0))
 
 
-def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
+def _undefined_outputs(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
     """Mark the outputs (m,) without a value on any of the last RUN steps of a side."""
     used = ladder.h > 0
     deepest = values[used][-RUN:]

@@ -105,7 +105,7 @@ def climb(
             break
         if thorough:
             continue
-        if np.all((_settled(best) | _at_the_floor(best, ladder)) & (apart == 0)):
+        if np.all((_is_accurate(best) | _at_the_floor(best, ladder)) & (apart == 0)):
             break
         heard = np.maximum(best.error, apart) * steps[-1]
         if first >= BATCH and np.all(noise > heard):
@@ -186,7 +186,7 @@ def _may_gain(
 ) -> npt.NDArray[np.bool_]:
     """Whether steps near 1 may improve an estimate: rounding spoils even the largest step near 0,
     so the function does not bend on that scale, and would not spoil steps near 1 as well."""
-    drowned = ~_settled(best) & (_at_the_floor(best, ladder) | ~np.isfinite(best.error))
+    drowned = ~_is_accurate(best) & (_at_the_floor(best, ladder) | ~np.isfinite(best.error))
     if not np.any(drowned):
         return np.asarray(drowned)
     far = noise_at(1.0) if noise_at else noise
@@ -205,7 +205,7 @@ def moved_entry(values: npt.NDArray[Any], flat: int, step: float) -> Float:
     return there
 
 
-def _settled(best: Estimate) -> npt.NDArray[np.bool_]:
+def _is_accurate(best: Estimate) -> npt.NDArray[np.bool_]:
     return np.asarray((best.error <= GOOD * np.abs(best.value)) | (best.error == 0))
 
 

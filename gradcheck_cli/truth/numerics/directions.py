@@ -231,7 +231,7 @@ def louder_near_zero(
             break
         start = max(level - 1, 0)
         steps = h[start : level + 2, 0]
-        shown = [_around(float(step), function, low, high, ladder.zero) for step in steps]
+        shown = [_noise_near(float(step), function, low, high, ladder.zero) for step in steps]
         heard = np.max(np.minimum(shown[:-1], shown[1:]), axis=0)
         louder = contradicted & (heard > ladder.noise[start])
         if not np.any(louder):
@@ -260,7 +260,7 @@ def _first_contradiction(ladder: Ladder) -> tuple[int, npt.NDArray[np.bool_]]:
     return level, np.asarray(off[level])
 
 
-def _around(
+def _noise_near(
     step: float, function: Callable[[float], Float], low: float, high: float, zero: Float
 ) -> Float:
     """The noise (m,) of values around a step, on a side inside the domain."""

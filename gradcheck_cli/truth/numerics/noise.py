@@ -158,14 +158,14 @@ def _heard_afar(function: Function, values: Values, zero: Float, noise: Float) -
     finite."""
     table = [zero]
     for k in range(1, POINTS + 1):
-        away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
+        away = {name: _step_away(value, k * FAR / POINTS) for name, value in values.items()}
         table.append(function(away))
     shown = in_differences(np.stack(table[1:]))
     known = np.all(np.isfinite(table), axis=0)
     return np.where(known, np.fmin(noise, shown), noise)
 
 
-def _away(value: Array, part: float) -> Array:
+def _step_away(value: Array, part: float) -> Array:
     """A value moved by a part of its own size, and a small one by a part of 1."""
     if value.dtype.kind != "f":
         return value
@@ -245,7 +245,7 @@ def _grain(
 def _afar(function: Function, values: Values) -> Float:
     """The values (m,) where numbers move by their own size, and small ones by about 1. A value that
     is small here may be the difference of two numbers of that size."""
-    return function({name: _away(value, FAR) for name, value in values.items()})
+    return function({name: _step_away(value, FAR) for name, value in values.items()})
 
 
 def _beside_zeros(function: Function, values: Values, dtype: str) -> Float:

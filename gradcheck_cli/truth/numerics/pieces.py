@@ -46,14 +46,14 @@ class Crossings:
         that cross a kink."""
         found = np.zeros_like(tied)
         for k in np.flatnonzero(np.any(tied, axis=0)):
-            free = self._along(second, directions[k])[self._rows[first]]
+            free = self._rows_crossing(second, directions[k])[self._rows[first]]
             if np.any(tied[:, k] & ~free):
                 moved = np.ravel(directions[k]) != 0
                 free = free | self._jumps(first) | np.any(self._jumps(second) & moved)
             found[:, k] = tied[:, k] & free
         return found
 
-    def _along(self, name: str, direction: Array) -> Array:
+    def _rows_crossing(self, name: str, direction: Array) -> Array:
         """Mark the rows of all inputs that cross a kink."""
         key = name, direction.tobytes()
         if key not in self._crossed:

@@ -63,7 +63,7 @@ class Draws:
             yield from self._parts_drawn(seed, leaf.size)
             return
         if key not in self._drawn_before:
-            self._drawn_before[key] = self._drawn(seed, leaf.size)
+            self._drawn_before[key] = self._draw(seed, leaf.size)
         for inside in parts(leaf.size):
             yield inside, self._drawn_before[key][inside]
 
@@ -104,10 +104,10 @@ class Draws:
             scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0
             for number, row in enumerate(rows):
                 seed = [self._seed, 13, number, place]
-                row[inside] = self._drawn(seed, output.size) * scale
+                row[inside] = self._draw(seed, output.size) * scale
         return rows
 
-    def _drawn(self, seed: list[int], size: int) -> Float:
+    def _draw(self, seed: list[int], size: int) -> Float:
         drawn = np.empty(size)
         for inside, part in self._parts_drawn(seed, size):
             drawn[inside] = part
