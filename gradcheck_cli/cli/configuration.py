@@ -57,7 +57,7 @@ def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> d
     values = _parsed(source)
     if not trusted:
         return {key: value for key, value in values.items() if key not in (*_FILES, *_GATE)}
-    mistakes = [_mistake(source, key, _outside(path, key)) for key in _outward(path, values)]
+    mistakes = [_mistake(source, key, _outside_words(path, key)) for key in _outward(path, values)]
     if mistakes:
         raise ConfigurationError(mistakes)
     return values
@@ -75,7 +75,7 @@ def _outward(path: Path, values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _outside(path: Path, key: str) -> str:
+def _outside_words(path: Path, key: str) -> str:
     return (
         f"`{key}` names a file outside {path.parent.resolve()}, the folder of this "
         f"configuration: only --{key} and GRADCHECK_{key.upper()} may do so"
@@ -140,7 +140,8 @@ def _checked(setting: Setting, key: str, value: Any) -> Any:
         converted = (setting.type.convert(part, None, None) for part in parts)
         return tuple(name for names in converted for name in names)
     if type(value) not in _toml_types(setting):
-        raise click.BadParameter(f"`{key}` must be {_wanted(setting)}, not {_type_words(value)}")
+        wanted = _expected_type(setting)
+        raise click.BadParameter(f"`{key}` must be {wanted}, not {_type_words(value)}")
     return setting.type.convert(value, None, None)
 
 
@@ -152,7 +153,7 @@ def _toml_types(setting: Setting) -> tuple[type, ...]:
     return (int,) if isinstance(setting.type, click.IntRange) else (str,)
 
 
-def _wanted(setting: Setting) -> str:
+def _expected_type(setting: Setting) -> str:
     if setting.switch:
         return "true or false"
     if isinstance(setting.type, click.FloatRange):

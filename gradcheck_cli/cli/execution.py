@@ -195,8 +195,8 @@ def read_specs(
         errors.extend(mistakes)
         for spec in specs:
             if spec.implementations and not user_code:
-                errors.append(_refused(spec))
-            elif not overruled and (lack := _lacking(spec)):
+                errors.append(_refusal(spec))
+            elif not overruled and (lack := _lacking_device(spec)):
                 errors.append(_without_device(spec, lack))
             elif engines is not None and (lacks := _without_engines(spec, engines)):
                 errors.extend(lack for lack in lacks if lack not in errors)  # shared defaults
@@ -204,7 +204,7 @@ def read_specs(
                 yield spec
 
 
-def _lacking(spec: Spec) -> str:
+def _lacking_device(spec: Spec) -> str:
     """Why this machine lacks the device that a spec names; empty if it has it."""
     if spec.device in (None, "cpu"):
         return ""
@@ -243,7 +243,7 @@ def _without_engines(spec: Spec, engines: Layered[tuple[str, ...]]) -> list[Spec
     ]
 
 
-def _refused(spec: Spec) -> SpecError:
+def _refusal(spec: Spec) -> SpecError:
     from gradcheck_cli.domain.report import SpecError
 
     first = spec.implementations[0]

@@ -48,7 +48,7 @@ def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
         return
     engines = supports()
     if not words:
-        print_lines(sys.stdout, style, list_lines(_all(), engines, style))
+        print_lines(sys.stdout, style, list_lines(_all_operations(), engines, style))
     for word in words:
         op = find(word) or find_several(word)
         if op is not None:
@@ -103,7 +103,7 @@ def _restated_operations(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _all() -> list[Op | Several]:
+def _all_operations() -> list[Op | Several]:
     import reference_engine  # noqa: F401 - fills the table
     from reference_engine.op import SEVERAL, TABLE
 
@@ -111,7 +111,7 @@ def _all() -> list[Op | Several]:
 
 
 def _names() -> list[str]:
-    return [row.name for row in _all()]
+    return [row.name for row in _all_operations()]
 
 
 def _containing(word: str) -> list[Op | Several]:
@@ -119,11 +119,11 @@ def _containing(word: str) -> list[Op | Several]:
     wanted = word.lower()
     found = [
         op
-        for op in _all()
+        for op in _all_operations()
         if any(wanted in text.lower() for text in (op.name, *op.aliases, op.family, op.formula))
     ]
     if not found:
-        names = [name for op in _all() for name in (op.name, *op.aliases)]
+        names = [name for op in _all_operations() for name in (op.name, *op.aliases)]
         hint = did_you_mean(word, names)
         raise UsageError(
             f"no operation is called `{word}` or mentions it.{hint}",

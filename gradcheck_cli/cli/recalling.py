@@ -49,13 +49,15 @@ class Recall:
         self._keeps = True
         baseline = Counter(options.baseline)
         for file in files:
-            known = self._known(file)
-            if known and (not _taken(known) <= baseline or (known.layers and not user_code)):
+            known = self._recall_file(file)
+            if known and (
+                not _baseline_counts(known) <= baseline or (known.layers and not user_code)
+            ):
                 known = None
             self._order[file] = known
             if known is None:
                 continue
-            baseline -= _taken(known)
+            baseline -= _baseline_counts(known)
             self._elsewhere[file] = known.elsewhere
             if options.fail_fast and any(one.status == "failed" for one in known.results):
                 break
@@ -65,7 +67,7 @@ class Recall:
         self.code = [file for known in self._order.values() if known for file in known.code]
         self.options = replace(options, baseline=dict(baseline))
 
-    def _known(self, file: str) -> Recalled | None:
+    def _recall_file(self, file: str) -> Recalled | None:
         if not os.path.isfile(file):  # standard input, or a pipe: it can be read once
             return None
         try:
@@ -163,7 +165,7 @@ def nothing_to_run(options: RunOptions) -> Generator[Event, None, None]:
     yield Finished(Report(VERSION, {}, options.seed, time.monotonic() - start))
 
 
-def _taken(known: Recalled) -> Counter[str]:
+def _baseline_counts(known: Recalled) -> Counter[str]:
     """The findings in known results that count against a baseline."""
     return Counter(
         finding.fingerprint

@@ -65,7 +65,7 @@ class Scripts:
         ]  # no thread may call ast.parse
         names = _names(own)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            failures = list(pool.map(self._shown, own, made, names))
+            failures = list(pool.map(self._check_script, own, made, names))
         count = failures.count(None)
         scripts = "1 script" if count == 1 else f"{count} scripts"
         were = "was run, and shows its" if count == 1 else "were run, and each shows its"
@@ -88,7 +88,9 @@ class Scripts:
         except NoScript as error:
             return error
 
-    def _shown(self, pair: tuple[Finding, Spec], text: str | NoScript, name: str) -> str | None:
+    def _check_script(
+        self, pair: tuple[Finding, Spec], text: str | NoScript, name: str
+    ) -> str | None:
         """Write and run the script of a finding. Returns the reason if there is none."""
         if not isinstance(text, str):
             return str(text)

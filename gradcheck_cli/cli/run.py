@@ -192,7 +192,7 @@ def _checked(
         heard = [*printers, scripts]
     listeners = listeners_of(settings, heard, every)
     read: list[str] = recall.code if recall else []
-    specs = _noted(specs, read)
+    specs = _noting_files(specs, read)
     report = execute(specs, options, listeners, errors, typed(), interrupts, part)
     check_targets(outputs, read)
     if scripts is not None:
@@ -270,7 +270,7 @@ def _recall(
     return Recall(options, files, errors, shard, user_code=user_code)
 
 
-def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
+def _noting_files(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
     """The specs. The files of their layers are added to `read`."""
     for spec in specs:
         read += (file for layer in spec.implementations for file in layer.files)

@@ -114,12 +114,12 @@ def _report(plants: Iterable[str], timeout: float | None) -> Report:
 
     here = {name for name, found in engines().items() if found.installed}
     errors: list[SpecError] = []
-    specs = (spec for spec in read_specs(plants, errors) if _needed(spec) <= here)
+    specs = (spec for spec in read_specs(plants, errors) if _needed_engines(spec) <= here)
     options = RunOptions(timeout=Layered(override=timeout))
     return execute(specs, options, (), errors, "gradcheck self-test")
 
 
-def _needed(spec: Spec) -> set[str]:
+def _needed_engines(spec: Spec) -> set[str]:
     """The engines that a spec cannot run without."""
     return {*(spec.engines or ()), *(layer.engine for layer in spec.implementations)}
 

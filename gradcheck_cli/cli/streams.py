@@ -54,16 +54,16 @@ class Results(io.TextIOWrapper):
     is not a failure."""
 
     def write(self, text: str) -> int:
-        with _worded():
+        with _output_errors():
             return super().write(text)
 
     def flush(self) -> None:
-        with _worded():
+        with _output_errors():
             super().flush()
 
 
 @contextmanager
-def _worded() -> Iterator[None]:
+def _output_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

@@ -21,7 +21,7 @@ def watch(run: Callable[[], int], paths: Iterable[str]) -> int:
     places = [os.curdir, *paths]
     while True:
         before = snapshot(places)
-        code = _once(run)
+        code = _run_once(run)
         if code > SIGNALLED:
             return code
         talk("watching for changes; Ctrl-C ends it")
@@ -34,7 +34,7 @@ def watch(run: Callable[[], int], paths: Iterable[str]) -> int:
         talk(f"changed: {changed[0]}{more}")
 
 
-def _once(run: Callable[[], int]) -> int:
+def _run_once(run: Callable[[], int]) -> int:
     """Run once. A mistake in the settings ends the run, but not the watch."""
     try:
         return run()

@@ -128,13 +128,13 @@ class _Writer:
         if (known := self._sent.get(id(value))) is not None:
             return known[0]
         if kind is np.ndarray:
-            return self._once(value, self._array(value))
+            return self._remember(value, self._array(value))
         if kind is tuple:
             return ["t", *map(self.tree, value)]
         if kind is dict:
             return self._mapping(value)
         if kind.__name__ in _MODULES:
-            return self._once(value, self._object(value))
+            return self._remember(value, self._object(value))
         return self._rare(value)
 
     def _rare(self, value: Any) -> Any:
@@ -143,7 +143,7 @@ class _Writer:
         if isinstance(value, np.bool_ | np.integer):
             return value.item()
         if isinstance(value, np.ndarray):
-            return self._once(value, self._array(value))
+            return self._remember(value, self._array(value))
         if isinstance(value, Mapping):
             return self._mapping(value)
         if isinstance(value, tuple):
@@ -162,7 +162,7 @@ class _Writer:
     def _mapping(self, value: Mapping[Any, Any]) -> list[Any]:
         return ["m", *(self.tree(part) for pair in value.items() for part in pair)]
 
-    def _once(self, value: object, tree: list[Any]) -> list[Any]:
+    def _remember(self, value: object, tree: list[Any]) -> list[Any]:
         self._sent[id(value)] = tree, value
         return tree
 

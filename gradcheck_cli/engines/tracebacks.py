@@ -68,7 +68,7 @@ def as_failure(error: BaseException, *, ours: bool = False, who: str = "it") -> 
     """The exception as a failure: an engine's fault with its own words, all others with a short
     traceback. `ours` is passed on to `short_traceback`; `who` called sys.exit."""
     words = _text_of(error).strip().splitlines()
-    said = _cut(words[0].strip()) if words else ""
+    said = _shortened(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
         return Failure(error.kind, said or type(error).__name__, error.detail, place=error.place)
     left = isinstance(error, SystemExit)
@@ -170,7 +170,7 @@ def _text_of(error: BaseException) -> str:
         return "(its message cannot be shown)"
 
 
-def _cut(line: str) -> str:
+def _shortened(line: str) -> str:
     """The line, shortened to a readable length, because exceptions may contain whole arrays."""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
@@ -186,7 +186,7 @@ def one_line(error: BaseException) -> str:
     name = type(error).__name__
     if not said:
         return name
-    return f"{name}: {_cut(' '.join(said) if said[0].endswith(':') else said[0])}"
+    return f"{name}: {_shortened(' '.join(said) if said[0].endswith(':') else said[0])}"
 
 
 def _is_exhausted(error: BaseException) -> bool:
@@ -216,7 +216,7 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     told = [line for line in text.splitlines() if line not in _ABOUT_TRACEBACKS]
     if len(told) > _MOST_LINES:
         told = [*told[: _MOST_LINES - _LAST_LINES], "...", *told[-_LAST_LINES:]]
-    return "\n".join(_cut(line) for line in told)
+    return "\n".join(_shortened(line) for line in told)
 
 
 def short_dump(words: str) -> str:

@@ -73,15 +73,15 @@ REMEDIES = (
 
 def remedy_of(error: BaseException) -> str:
     """What to do instead, in a sentence; empty if unknown."""
-    return next((one.remedy for one in _known(error)), "")
+    return next((one.remedy for one in _matching_remedies(error)), "")
 
 
 def lacking(error: BaseException) -> SpecMistake | None:
     """The error as a SpecMistake about the machine, with the line that installs what is missing."""
-    found = (SpecMistake(one.lacks, one.remedy) for one in _known(error) if one.lacks)
+    found = (SpecMistake(one.lacks, one.remedy) for one in _matching_remedies(error) if one.lacks)
     return next(found, None)
 
 
-def _known(error: BaseException) -> Iterator[Remedy]:
+def _matching_remedies(error: BaseException) -> Iterator[Remedy]:
     classes = {one.__name__ for one in type(error).__mro__}
     return (r for r in REMEDIES if r.raised in classes and r.words in str(error))

@@ -108,7 +108,7 @@ def _unknown(frame: Frame, func: ast.Name) -> Poison:
 
 def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
     """A call of a row: arrays first, then static keywords, each by position or by name."""
-    given = _given(frame, row, node)
+    given = _arrays_and_keywords(frame, row, node)
     if given is None:
         return POISON
     arrays, keywords = given
@@ -125,7 +125,7 @@ def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
 def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
     """A call of a function with several results: one operation for each result, on the same
     arguments."""
-    given = _given(frame, function, node)
+    given = _arrays_and_keywords(frame, function, node)
     if given is None:
         return POISON
     arrays, keywords = given
@@ -150,7 +150,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
     return POISON if any(isinstance(one, Poison) for one in results) else Items(results)
 
 
-def _given(
+def _arrays_and_keywords(
     frame: Frame, row: _Signature, node: ast.Call
 ) -> tuple[list[tuple[Value, ast.expr]], dict[str, Any]] | None:
     """The arrays and the keywords of a call; None after a mistake, which is reported."""
@@ -288,12 +288,14 @@ def _spread(
 EXPRESSIONS[ast.Call] = _call
 
 
-def _whole(value: Any) -> bool:
+def _is_small_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and not _is_large(value)
 
 
 def _wholes(value: Any) -> bool:
-    return _whole(value) or (isinstance(value, tuple) and all(map(_whole, value)))
+    return _is_small_integer(value) or (
+        isinstance(value, tuple) and all(map(_is_small_integer, value))
+    )
 
 
 def _is_large(value: Any) -> bool:
@@ -312,7 +314,7 @@ def _number(value: Any) -> bool:
 
 
 _FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
-    "whole": (_whole, "a whole number"),
+    "whole": (_is_small_integer, "a whole number"),
     "wholes": (_wholes, "a whole number or a tuple of them"),
     "pairs": (_pairs, "a whole number, a pair, or a pair for each axis"),
     "flag": (lambda value: isinstance(value, bool), "True or False"),

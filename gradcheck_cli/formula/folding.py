@@ -142,7 +142,7 @@ class _Writer:
         self._output = [one.node for one in self._statements].index(program.output)
         self._uses = Counter(place for one in self._statements for place in one.nodes())
         self._uses[self._output] += 1
-        self._loops = list(self._found())
+        self._loops = list(self._find_loops())
         self._program = program
         self._names = {-1 - index: name for name, index in program.inputs.items()}
         self._name_statements()
@@ -224,7 +224,7 @@ class _Writer:
         others = sum(initial == place for initial in loop.initial.values())
         return self._uses[place] == reads and others == 1
 
-    def _found(self) -> Iterator[_Loop]:
+    def _find_loops(self) -> Iterator[_Loop]:
         """The loops in order."""
         place = 0
         while place < len(self._statements):

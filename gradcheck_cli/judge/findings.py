@@ -156,10 +156,10 @@ def entries_of(
             index=entry_index(case, mode, name, int(row), int(column)),
             computed=None if g is None else float(g[row, column]),
             truth=_truth(block, int(row), int(column)),
-            truth_error=_known(block.error[row, column]),
-            finite_difference=_known(block.difference[row, column]),
-            finite_difference_error=_known(block.difference_error[row, column]),
-            ulps=None if ulps is None else _known(ulps[row, column]),
+            truth_error=_none_for_nan(block.error[row, column]),
+            finite_difference=_none_for_nan(block.difference[row, column]),
+            finite_difference_error=_none_for_nan(block.difference_error[row, column]),
+            ulps=None if ulps is None else _none_for_nan(ulps[row, column]),
         )
         for row, column in shown
     )
@@ -169,10 +169,10 @@ def entries_of(
 def _truth(block: TruthBlock, row: int, column: int) -> float | None:
     """Return the truth of an entry if it is smooth or a kink and its value is known, else None."""
     known = block.kind[row, column] in (PointKind.SMOOTH, PointKind.KINK)
-    return _known(block.value[row, column]) if known else None
+    return _none_for_nan(block.value[row, column]) if known else None
 
 
-def _known(value: float) -> float | None:
+def _none_for_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 

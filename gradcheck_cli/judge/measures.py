@@ -33,7 +33,7 @@ MEASURED = 48  # results kept for each function: enough for the small blocks of 
 SMALL = 1024  # entries of the largest Jacobian that is computed whole
 
 
-def _once(function: Callable[P, Array]) -> Callable[P, Array]:
+def _cached_by_identity(function: Callable[P, Array]) -> Callable[P, Array]:
     """Cache the function by the identity of its arguments. Suspects, verdicts and rules ask for the
     same measures of the same arrays. Results of small blocks are read-only."""
     known: dict[tuple[int, ...], tuple[tuple[object, ...], Array]] = {}
@@ -56,7 +56,7 @@ def _once(function: Callable[P, Array]) -> Callable[P, Array]:
     return found
 
 
-@_once
+@_cached_by_identity
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     """|g - T| in ulp(T); 0 if both round to the same infinity, nan if g or T is nan."""
     with np.errstate(all="ignore"):
@@ -67,7 +67,7 @@ def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     return np.asarray(error)
 
 
-@_once
+@_cached_by_identity
 def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
     """Mark the entries that are right without considering the conditioning of the problem."""
     with np.errstate(all="ignore"):
@@ -188,7 +188,7 @@ def has_few_digits(g: Array, block: TruthBlock) -> Mask:
         return np.asarray(explained & (block.error <= A_DIGIT * np.abs(block.value)))
 
 
-@_once
+@_cached_by_identity
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Mark the smooth entries whose error bar leaves more than half of the digits open.
 

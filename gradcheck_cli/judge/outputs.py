@@ -86,7 +86,7 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         return
     lost = ~np.isfinite(output)
     if lost.any():
-        yield _lost(case, evaluation, output, int(np.argmax(lost)))
+        yield _lost_output(case, evaluation, output, int(np.argmax(lost)))
     elif case.truth is None or case.truth.output_cost is None:
         return  # nothing is known to be far off
     elif _speaks_for_its_engine(case, evaluation):
@@ -139,7 +139,7 @@ def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     if np.any(far):
         cost = _cost(case)
         benign = np.fmin(cost.allowance, EXCUSED_MOVES / FIRST_ORDER_SLACK * cost.condition)
-        far &= ~_explained(case, output, np.fmax(cost.condition, benign))
+        far &= ~_within_rounding(case, output, np.fmax(cost.condition, benign))
     return far
 
 
@@ -148,7 +148,7 @@ def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
     rounded inputs."""
     far = _far(case, output, ulps)
     if np.any(far):
-        far &= _explained(case, output, _cost(case).known_condition)
+        far &= _within_rounding(case, output, _cost(case).known_condition)
     return far
 
 
@@ -194,7 +194,7 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
         return np.asarray(np.abs(output - value) <= base + granted)
 
 
-def _explained(case: Case, output: Array, granted: Array) -> Mask:
+def _within_rounding(case: Case, output: Array, granted: Array) -> Mask:
     """Mark the elements whose error a rounding cost of `granted` explains."""
     truth = case.truth
     assert truth is not None
@@ -268,7 +268,7 @@ def _far_off(
     )
 
 
-def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Finding:
+def _lost_output(case: Case, evaluation: Evaluation, output: Array, place: int) -> Finding:
     shape = np.shape(np.asarray(evaluation.output))
     index = index_of(place, shape)
     value = float(output[place])

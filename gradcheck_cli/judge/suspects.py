@@ -112,12 +112,12 @@ def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
         for name, gradient in evaluation.gradients.items():
             key = evaluation.mode, name
             if gradient.values is not None and key in case.truth.blocks:
-                off = _off(gradient.values, case.truth.blocks[key], case)
+                off = _suspects_before_cost(gradient.values, case.truth.blocks[key], case)
                 found[key] = found[key] | off if key in found else off
     return found
 
 
-def _off(g: Array, block: TruthBlock, case: Case) -> Array:
+def _suspects_before_cost(g: Array, block: TruthBlock, case: Case) -> Array:
     """Mark the entries that are not simply right before the cost of rounding is known."""
     fmt = FORMATS[case.dtype]
     off = ~accepted(g, block, fmt, case.spec.tolerance)
@@ -128,7 +128,7 @@ def _off(g: Array, block: TruthBlock, case: Case) -> Array:
 
 def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
     fmt = FORMATS[case.dtype]
-    off = _off(g, block, case)
+    off = _suspects_before_cost(g, block, case)
     if not off.any():
         return None
     if case.truth is not None and case.truth.output_cost is not None:

@@ -65,7 +65,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     lines += _explanation(group, detail, style)
     lines += region_lines(group, style)
     lines += fix_lines(group, style)
-    for part in _beyond(first, source, span):
+    for part in _detail_lines(first, source, span):
         lines += _detail(part, style)
     if first.allowed:
         lines += labelled("allow", f"accepted: {first.reason}", style)
@@ -140,7 +140,7 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
     return lines
 
 
-def _beyond(finding: Finding, source: Source, span: Span) -> tuple[list[str], list[str]]:
+def _detail_lines(finding: Finding, source: Source, span: Span) -> tuple[list[str], list[str]]:
     """The lines of the detail that the window does not show: the lines of the message after the
     first, and the stack frames, unless the only frame is the line in the window."""
     found = finding.detail.rstrip().splitlines()

@@ -159,7 +159,7 @@ def curve_picture(curve: Curve) -> str:
         *_grid(scales),
     ]
     for number, line in enumerate(curve.lines):
-        parts += _drawn(scales, line, number)
+        parts += _curve_svg(scales, line, number)
     return "\n".join([*parts, "</svg>"])
 
 
@@ -192,7 +192,7 @@ def _power(exponent: int) -> str:
     return f'10<tspan dy="-6" font-size="9">{exponent}</tspan>'
 
 
-def _drawn(scales: _Scales, line: Line, number: int) -> Iterator[str]:
+def _curve_svg(scales: _Scales, line: Line, number: int) -> Iterator[str]:
     scheme = line.scheme
     places: Sequence[tuple[float, float]] = [_at(x, y) for x, y in scales.points(line)]
     if places:

@@ -37,7 +37,7 @@ def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
             *labelled(_NAMED, f"{', '.join(named)} ({flag})", style, 0, 17),
         ]
     for found in engines.values():
-        lines += _missing(found, style, column)
+        lines += _missing_packages(found, style, column)
         if found.rivals:
             words = f"{found.target} is used, and not {', '.join(found.rivals)}"
             lines += [Text(), *labelled(found.name, words, style, 0, column)]
@@ -62,7 +62,7 @@ def _device(kind: str) -> str:
     return f"no {kind}" if lacking(Placement(kind)) else kind
 
 
-def _missing(found: Registered, style: Style, column: int) -> list[Text]:
+def _missing_packages(found: Registered, style: Style, column: int) -> list[Text]:
     """`torch is not installed`, followed by the command that installs it on an unbroken line."""
     if found.engine is None:
         return [Text(), *labelled(found.name, f"cannot be used: {found.fault}", style, 0, column)]

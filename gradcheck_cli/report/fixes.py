@@ -43,7 +43,7 @@ def short_fix(finding: Finding) -> str:
 
 def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: Style) -> list[Text]:
     finding, fix = members[0]
-    tried = _tried(finding, fix)
+    tried = _trial_words(finding, fix)
     lines: list[Text]
     if "\n" in fix.after:
         what = "state the derivative" if fix.custom else "write"
@@ -71,7 +71,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _tried(finding: Finding, fix: Fix) -> str:
+def _trial_words(finding: Finding, fix: Fix) -> str:
     if fix.value is None:
         return ""
     dtype = finding.dtype or "float64"

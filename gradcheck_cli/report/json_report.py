@@ -160,7 +160,7 @@ def _finding(finding: Finding, source: Source) -> dict[str, Any]:
     return _object(
         finding_schema(),
         finding,
-        **{key: _plain(getattr(worst, key)) for key in _OF_THE_WORST},
+        **{key: _as_json(getattr(worst, key)) for key in _OF_THE_WORST},
         name=code_name(finding.code),
         at=list(finding.at) or None,
         region=None if finding.search is None else region_as_json(finding.search.region),
@@ -217,12 +217,12 @@ def _object(schema: Schema, value: Any, **others: Any) -> dict[str, Any]:
     """The keys of an object of the schema: those in `others`, and the attributes with the names of
     the other keys."""
     return {
-        key: others[key] if key in others else _plain(getattr(value, key))
+        key: others[key] if key in others else _as_json(getattr(value, key))
         for key in schema["required"]
     }
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):

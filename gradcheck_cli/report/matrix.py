@@ -73,7 +73,7 @@ def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Ite
         groups: dict[tuple[str, ...], list[str]] = {}
         for engine in engines:
             if _cell(result, engine) not in ("-", _REFUSED):
-                groups.setdefault(tuple(_found(result, engine)), []).append(engine)
+                groups.setdefault(tuple(_finding_lines(result, engine)), []).append(engine)
         if len(groups) < 2:
             continue
         here = [f"here {finding.code}, {finding.message}" for finding in _of(result, None)]
@@ -85,7 +85,7 @@ def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Ite
         yield f"{code(result.spec)}: {plain('. '.join(parts))}."
 
 
-def _found(result: SpecResult, engine: str) -> Iterator[str]:
+def _finding_lines(result: SpecResult, engine: str) -> Iterator[str]:
     """The findings of an engine: code, message, dtypes and points."""
     places: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for finding in _of(result, engine):

@@ -34,7 +34,7 @@ class Writer(ReportWriter):
         if rows:
             lines += ["", "| operation | samples | found | |", "|---|---|---|---|", *rows]
         if report.refused:
-            lines += ["", "| not run, because | operations |", "|---|---|", *_refused(report)]
+            lines += ["", "| not run, because | operations |", "|---|---|", *_refused_rows(report)]
         self._stream.write("\n".join(lines) + "\n")
 
 
@@ -109,7 +109,7 @@ def _in_a_cell(text: str) -> str:
     return plain(text).replace("|", "\\|")
 
 
-def _refused(report: Report) -> Iterator[str]:
+def _refused_rows(report: Report) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for op, reason in report.refused.items():
         reasons.setdefault(reason, []).append(code(op))

@@ -30,7 +30,7 @@ def window(
     if span is None or not line.strip():
         rest = wrapped(detail, max(style.width - gutter - 3, 24)) if detail else []
         return [arrow, *(Text(" " * (gutter + 3) + text) for text in rest)]
-    shown, start, length = _cut(line, span, max(style.width - gutter - 3, 20), style)
+    shown, start, length = _visible_part(line, span, max(style.width - gutter - 3, 20), style)
     bar = Text(" " * (gutter + 1)).append("|", style=FRAME)
     numbered = Text().append(number.rjust(gutter), style=FRAME).append(" | ", style=FRAME)
     return [
@@ -58,7 +58,7 @@ def _carets(
     ]
 
 
-def _cut(line: str, span: Span, room: int, style: Style) -> tuple[str, int, int]:
+def _visible_part(line: str, span: Span, room: int, style: Style) -> tuple[str, int, int]:
     """The part of `line` that fits, with the first cell and the number of cells of the caret."""
     begin = min(span.column - 1, len(line))
     end = min(span.end_column - 1, len(line)) if span.end_line == span.line else len(line)

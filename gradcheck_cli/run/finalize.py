@@ -282,7 +282,7 @@ def training_result(training: Training) -> TrainingResult | None:
 def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
     """Every declaration that matched something, for each engine. `answers` are the answers to
     `plan.layers`."""
-    for design, engine, found in _found(plan, answers):
+    for design, engine, found in _declared_meanings(plan, answers):
         calls = max((one.calls for one in found), default=0)
         if calls:
             yield Accepted(
@@ -300,7 +300,7 @@ def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
 def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
     """A sentence for each declaration that matched nothing in any engine that ran."""
     by_design: dict[int, list[Meant]] = {}
-    for design, _, found in _found(plan, answers):
+    for design, _, found in _declared_meanings(plan, answers):
         by_design.setdefault(plan.spec.by_design.index(design), []).extend(found)
     for index, found in by_design.items():
         design = plan.spec.by_design[index]
@@ -313,7 +313,7 @@ def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
             )
 
 
-def _found(
+def _declared_meanings(
     plan: Plan, answers: Sequence[LayerAnswer]
 ) -> Iterator[tuple[ByDesign, str, list[Meant]]]:
     engines = dict.fromkeys(problem.implementation.engine for problem in plan.layers)

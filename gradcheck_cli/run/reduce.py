@@ -67,11 +67,11 @@ def reduce(
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
-        found = _first(_findings([whole], options, pool)[0], code)
+        found = _finding_to_keep(_findings([whole], options, pool)[0], code)
         if found is None:
             return None
         same = options.only(found.engine, found.dtype, found.mode)
-        is_alone = _first(_findings([whole], same, pool)[0], found.code) is not None
+        is_alone = _finding_to_keep(_findings([whole], same, pool)[0], found.code) is not None
         text = "" if spec.implementations else folded_statements(spec.program)
         start = Reduced(text, whole, found, 2, is_alone=is_alone)
         if not is_alone:
@@ -96,7 +96,7 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     text = folded_statements(lifted.lifted.program)
     bare = replace(spec, implementations=(), wrt=moving)
     for _, formula in _as_spec(text, inputs, bare):
-        finding = _first(_findings([formula], options, pool)[0], layer.finding.code)
+        finding = _finding_to_keep(_findings([formula], options, pool)[0], layer.finding.code)
         if finding is not None:
             return Reduced(text, formula, finding, layer.tried + 1)
     return replace(layer, reason="its lifted formula does not have the finding")
@@ -120,7 +120,7 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool, until: float) -> R
             tried += len(batch)
             results = _findings([made for _, made in batch], options, pool)
             for (text, made), findings in zip(batch, results, strict=True):
-                kept = _first(findings, best.finding.code)
+                kept = _finding_to_keep(findings, best.finding.code)
                 if kept is not None:
                     smaller_one = replace(best, text=text, spec=made, finding=kept)
                     taken = replace(smaller_one, tried=tried, is_smaller=True)
@@ -135,7 +135,7 @@ def _key(made: tuple[str, Spec]) -> str:
     return text + "".join(f"{name}={one.value.tolist()}" for name, one in spec.inputs.items())
 
 
-def _first(findings: Iterable[Finding], code: str | None) -> Finding | None:
+def _finding_to_keep(findings: Iterable[Finding], code: str | None) -> Finding | None:
     """The first finding with the code. Without a code: the first error with numbers, or else the
     first error. Findings of frameworks come first, because only their maintainers can use a
     report."""
@@ -166,13 +166,13 @@ def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
     its operations."""
     inputs = spec.inputs
     if spec.implementations:
-        for values in (*_cut(inputs), *_rounder(inputs)):
+        for values in (*_shorter_inputs(inputs), *_rounder(inputs)):
             yield text, replace(spec, points=(values,))
         return
     others = set(_shorter(text)) - {ast.unparse(ast.parse(text))}
     for shorter in sorted(others, key=lambda one: (len(one), one)):
         yield from _as_spec(shorter, inputs, spec)
-    for values in _cut(inputs):
+    for values in _shorter_inputs(inputs):
         yield from _as_spec(text, values, spec)
     for values in _rounder(inputs):
         yield from _as_spec(text, values, spec)
@@ -238,7 +238,7 @@ class _Replaced(ast.NodeTransformer):
         return self._new if node is self._old else self.generic_visit(node)
 
 
-def _cut(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
+def _shorter_inputs(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
     """The inputs with all axes of one length shortened: to one half, then by one entry."""
     lengths = sorted({n for one in inputs.values() for n in one.value.shape if n > 1}, reverse=True)
     for n in lengths:

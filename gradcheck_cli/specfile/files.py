@@ -70,7 +70,7 @@ def expand(paths: Iterable[str]) -> Expanded:
                     SpecError(Codes.UNREADABLE_FILE, path, "the pattern matches no spec")
                 )
         else:
-            search.errors.append(_missing(path))
+            search.errors.append(_missing_file(path))
     return Expanded(list(files), search.errors, len(search.others - files.keys()))
 
 
@@ -107,13 +107,13 @@ class _Search:
         return found
 
     def _yaml_files(self, folder: str) -> Iterator[str]:
-        for root, folders, names in os.walk(folder, onerror=self._refused):
+        for root, folders, names in os.walk(folder, onerror=self._report_unreadable):
             folders[:] = sorted(name for name in folders if not is_of_others(root, name))
             for name in names:
                 if name.endswith(ENDINGS) and not name.startswith("."):
                     yield os.path.normpath(os.path.join(root, name))
 
-    def _refused(self, error: OSError) -> None:
+    def _report_unreadable(self, error: OSError) -> None:
         message = f"the folder cannot be read: {reason(error)}"
         self.errors.append(SpecError(Codes.UNREADABLE_FILE, str(error.filename), message))
 
@@ -150,7 +150,7 @@ def _has_key(root: Mapping) -> bool:
     return layers is not None or not (formula is None or isinstance(formula, Mapping))
 
 
-def _missing(path: str) -> SpecError:
+def _missing_file(path: str) -> SpecError:
     parent = Path(path).parent
     try:
         names = [name for name in os.listdir(parent) if not name.startswith(".")]

@@ -132,7 +132,7 @@ class _Reader:
             message = f"`{name}` has a kind, so it cannot have a `domain` as well"
             self.collector.add(message, (*path, "domain"), at_key=True)
         found = Input(name, value, requires_grad, float(low), float(high), self._seed(form), kind)
-        return found if self._inside(found, path) else None
+        return found if self._check_domain(found, path) else None
 
     def _dtype(self, form: Any) -> str | None:
         """The dtype in which an input is read; None if its numbers determine it."""
@@ -186,7 +186,7 @@ class _Reader:
             return None
         value = as_pairs(value) if base.is_complex else value
         found = replace(base, value=value, seed=self._seed(form))
-        return found if self._inside(found, path) else None
+        return found if self._check_domain(found, path) else None
 
     def _seed(self, form: Any) -> int | None:
         """The seed of a recipe; None if the value is written out."""
@@ -220,7 +220,7 @@ class _Reader:
             return values.as_float(drawn, dtype, path, self.collector)
         return values.drawn(form, stream, dtype, path, self.collector)
 
-    def _inside(self, found: Input, path: Path) -> bool:
+    def _check_domain(self, found: Input, path: Path) -> bool:
         """Whether every entry lies in the domain of the input."""
         outside = (found.value < found.low) | (found.value > found.high)
         if found.value.dtype.kind == "b" or not outside.any():

@@ -198,7 +198,7 @@ def _spread_over_shares(x: Array, e: Array) -> Array:
     return np.asarray(x * (e + mean))
 
 
-def _same(x: Array, t: Array) -> Array:
+def _symmetric_tangent(x: Array, t: Array) -> Array:
     return _symmetric_part(t)
 
 
@@ -225,9 +225,9 @@ KINDS = {
             _symmetric,
             _off_symmetric,
             lambda x, t: x + _symmetric_part(t),
-            _same,
-            _same,
-            _same,
+            _symmetric_tangent,
+            _symmetric_tangent,
+            _symmetric_tangent,
         ),
         Kind(
             "positive_definite",
@@ -236,9 +236,9 @@ KINDS = {
             _definite,
             _off_definite,
             _stretched,
-            _same,
-            _same,
-            _same,
+            _symmetric_tangent,
+            _symmetric_tangent,
+            _symmetric_tangent,
         ),
         Kind(
             "simplex",

@@ -52,9 +52,9 @@ class Meaning:
         self.seed = seed
         self.broken_inputs: set[str] = set()
         self.given = data
-        self.data = self._obeying(data)
+        self.data = self._valid_part(data)
 
-    def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _valid_part(self, data: dict[str, Any]) -> dict[str, Any]:
         """The part of the data that obeys the schema. The rest is reported and left out."""
         try:
             model.validator().validate_python(data)

@@ -30,7 +30,7 @@ def moved(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
     why, found = "", False
     for spec in specs:
         try:
-            yield _moved(spec, values)
+            yield _at_values(spec, values)
             found = True
         except _Elsewhere as error:
             why = why or f"{spec.name}: {error}"
@@ -43,7 +43,7 @@ def _read(text: str) -> tuple[str, Array]:
     if value in WORDS:
         return name.strip(), np.asarray(WORDS[value])
     try:
-        array = np.asarray(json.loads(value, parse_float=_finite, parse_int=_whole))
+        array = np.asarray(json.loads(value, parse_float=_finite, parse_int=_integer))
     except ValueError:
         array = np.asarray(None)
     if not separator or array.dtype.kind not in "bif":
@@ -64,12 +64,12 @@ def _finite(text: str) -> float:
     return number
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     _finite(text)
     return int(text)
 
 
-def _moved(spec: Spec, values: Mapping[str, Array]) -> Spec:
+def _at_values(spec: Spec, values: Mapping[str, Array]) -> Spec:
     inputs = dict(spec.inputs)
     for name, value in values.items():
         if name not in inputs:

@@ -49,7 +49,7 @@ def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Pa
         elif kind == "extra_forbidden":
             _unknown_key(path, _fields(schema), collector)
         else:
-            _plain(detail, path, schema, about, collector)
+            _report_value(detail, path, schema, about, collector)
     return bad
 
 
@@ -140,7 +140,9 @@ def _recipe_keys() -> list[str]:
     return list(keys)
 
 
-def _plain(detail: ErrorDetails, path: Path, schema: Any, about: str, collector: Collector) -> None:
+def _report_value(
+    detail: ErrorDetails, path: Path, schema: Any, about: str, collector: Collector
+) -> None:
     """Reports a problem that only concerns the value, its limits and its key."""
     kind = detail["type"]
     context: dict[str, Any] = detail.get("ctx", {})

@@ -84,7 +84,7 @@ def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
     libraries = set()
     folders = (here, *_folders(folder))
     for level, parts in names:
-        found = _modules(parts, (_above(here, level - 1),) if level else folders)
+        found = _modules(parts, (_parent_folder(here, level - 1),) if level else folders)
         files.update(dict.fromkeys(found))
         if not found and parts and not level:
             libraries.add(parts[0])
@@ -151,13 +151,13 @@ def _modules(parts: Sequence[str], folders: Iterable[str]) -> list[str]:
     if not parts or (parts[0] in sys.stdlib_module_names):
         return []
     for folder in folders:
-        if found := list(_along(folder, parts)):
+        if found := list(_module_files(folder, parts)):
             return found
     root = _installed_root(parts[0])
-    return list(_along(root, parts)) if root else []
+    return list(_module_files(root, parts)) if root else []
 
 
-def _along(folder: str, parts: Sequence[str]) -> Iterator[str]:
+def _module_files(folder: str, parts: Sequence[str]) -> Iterator[str]:
     place = folder
     for part in parts:
         place = os.path.join(place, part)
@@ -198,7 +198,7 @@ def _folders(folder: str) -> list[str]:
     return list(dict.fromkeys((os.path.abspath(folder or os.curdir), *mine)))
 
 
-def _above(folder: str, levels: int) -> str:
+def _parent_folder(folder: str, levels: int) -> str:
     for _ in range(levels):
         folder = os.path.dirname(folder)
     return folder
@@ -212,7 +212,7 @@ def input_names(target: str, folder: str = "") -> list[str]:
     if isinstance(found, ast.ClassDef):
         methods = (_member(found, name) for name in _CALLED)
         found = next((method for method in methods if method is not None), None)
-    return list(_required(found.args)) if isinstance(found, _Function) else []
+    return list(_required_names(found.args)) if isinstance(found, _Function) else []
 
 
 def without_backward(target: str, folder: str = "") -> str:
@@ -232,7 +232,7 @@ def without_backward(target: str, folder: str = "") -> str:
 def constructor_names(target: str, folder: str = "") -> list[str]:
     """The names of the required arguments of the constructor of a class in the project."""
     made = _member(_defined(target, folder), "__init__")
-    return list(_required(made.args)) if isinstance(made, _Function) else []
+    return list(_required_names(made.args)) if isinstance(made, _Function) else []
 
 
 def _defined(target: str, folder: str) -> ast.AST | None:
@@ -261,7 +261,7 @@ def _member(owner: ast.AST | None, name: str) -> ast.AST | None:
     return next(found, None)
 
 
-def _required(arguments: ast.arguments) -> Iterable[str]:
+def _required_names(arguments: ast.arguments) -> Iterable[str]:
     named = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     required = named[: len(named) - len(arguments.defaults)]
     return (name for name in required if name not in _NOT_INPUTS)

@@ -49,7 +49,7 @@ def read(
     found = [document for document in documents(source.text) if not _is_empty(document)]
     if not found:
         help = "a spec needs at least `inputs` and `model`"
-        span = _written(lines, source.text) or first_line(source)
+        span = _first_content(lines, source.text) or first_line(source)
         message = "there is no spec in this file"
         return [], [SpecError(Codes.YAML_SYNTAX, path, message, span, source, help=help)]
     stem = "stdin" if path == STDIN else _stem(path)
@@ -81,10 +81,10 @@ def read(
         told = {(error.span, error.message) for error in errors}  # mistakes of the defaults
         new = [error for error in reader.errors if (error.span, error.message) not in told]
         errors += sorted(new, key=_place)
-    return specs, _first(errors)
+    return specs, _first_errors(errors)
 
 
-def _first(errors: list[SpecError]) -> list[SpecError]:
+def _first_errors(errors: list[SpecError]) -> list[SpecError]:
     """As many mistakes as a person can use, and how many more there are."""
     more = len(errors) - MAX_ERRORS
     if more <= 0:
@@ -101,7 +101,7 @@ def _stem(path: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def _written(lines: Lines, text: str) -> Span | None:
+def _first_content(lines: Lines, text: str) -> Span | None:
     """The first line that contains more than a comment, a directive or a document marker, or None.
     YAML reads `&a`, `~` and `!!null` as nothing."""
     start = 0

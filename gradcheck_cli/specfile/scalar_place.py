@@ -67,7 +67,7 @@ class ScalarPlace:
 def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
     """The characters of the scalar that are not white space, with their offsets in the raw text."""
     if style == '"':
-        yield from _whole(_double_quoted(raw))
+        yield from _joined_surrogates(_double_quoted(raw))
         return
     index, end = 0, len(raw)
     if style in ("|", ">"):
@@ -81,7 +81,9 @@ def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
         index += width
 
 
-def _whole(characters: Iterator[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
+def _joined_surrogates(
+    characters: Iterator[tuple[str, int, int]],
+) -> Iterator[tuple[str, int, int]]:
     """Joins the two halves in which JSON escapes a character. A single half becomes U+FFFD."""
     first: tuple[str, int, int] | None = None
     for character, start, end in characters:

@@ -36,7 +36,7 @@ def read_settings(
 ) -> dict[str, Any]:
     """The fields of `Spec` that do not depend on the formula, by name."""
     for key in ("dtypes", "engines", "modes", "wrt"):
-        _once(data.get(key, ()), (key,), collector)
+        _check_unique(data.get(key, ()), (key,), collector)
     if len({dtype in COMPLEX_TYPES for dtype in data.get("dtypes", ())}) > 1:
         help = "give an input that stays real its own `dtype`"
         collector.add("`dtypes` mixes real and complex dtypes", ("dtypes",), help=help)
@@ -114,7 +114,7 @@ def _tuple(data: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     return tuple(data[key]) if key in data else None
 
 
-def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
+def _check_unique(names: Iterable[str], path: Path, collector: Collector) -> None:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name in seen:
@@ -168,7 +168,7 @@ def _allows(
             collector.add("the reason is empty, or not one line of text", (*path, "reason"))
         shared = index < collector.shared.get("allow", 0)
         if "input" in form and inputs is not None and not shared:
-            _known(form["input"], inputs, (*path, "input"), collector)
+            _check_input_name(form["input"], inputs, (*path, "input"), collector)
         _, tree = locate(collector.root, (*path, "code"))
         found.append(
             Allow(
@@ -190,14 +190,14 @@ def _train(
     if form is None:
         return None
     path: Path = ("train", "parameters")
-    _once(form["parameters"], path, collector)
+    _check_unique(form["parameters"], path, collector)
     if inputs is not None:
         floating_inputs(form["parameters"], inputs, path, collector)
     rate = float(form["optimizer"]["sgd"]["lr"])
     return Train(rate, form["steps"], tuple(form["parameters"]))
 
 
-def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
+def _check_input_name(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
     if name in inputs.base:
         return True
     help = f"{did_you_mean(name, inputs.base)} inputs: {listed(inputs.base)}".strip()
@@ -212,7 +212,7 @@ def floating_inputs(
     found: list[str] = []
     for index, name in enumerate(names):
         where = (*path, index)
-        if not _known(name, inputs, where, collector):
+        if not _check_input_name(name, inputs, where, collector):
             continue
         known = inputs.base[name]
         if known is None:

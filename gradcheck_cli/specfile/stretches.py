@@ -75,13 +75,15 @@ def _path(place: str, folder: str) -> str:
 def _at_line(tree: ast.AST, path: str, line: int, target: str) -> Stretch:
     inner = None
     for statement in ast.walk(tree):  # outer ones come first
-        if isinstance(statement, ast.stmt) and _first(statement) <= line <= _last(statement):
+        if isinstance(statement, ast.stmt) and _first_line(statement) <= line <= _last_line(
+            statement
+        ):
             inner = statement
     if inner is None:
         raise NoStretch(f"there is no statement at `{target}`")
-    if _first(inner) < line and getattr(inner, "body", None):
+    if _first_line(inner) < line and getattr(inner, "body", None):
         return Stretch(path, line, line)  # between the statements of a block
-    return Stretch(path, _first(inner), _last(inner))
+    return Stretch(path, _first_line(inner), _last_line(inner))
 
 
 def _named(tree: ast.AST, path: str, name: str, place: str) -> Stretch:
@@ -89,7 +91,7 @@ def _named(tree: ast.AST, path: str, name: str, place: str) -> Stretch:
     if name not in known:
         help = f"{did_you_mean(name, known)} it has: {listed(list(known)[:8])}".strip()
         raise NoStretch(f"{place} has no function or class `{name}`", help if known else "")
-    return Stretch(path, _first(known[name]), _last(known[name]))
+    return Stretch(path, _first_line(known[name]), _last_line(known[name]))
 
 
 def _definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
@@ -101,10 +103,10 @@ def _definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
             yield from _definitions(child, prefix)
 
 
-def _first(statement: ast.stmt) -> int:
+def _first_line(statement: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(one.lineno for one in decorators)])
 
 
-def _last(statement: ast.stmt) -> int:
+def _last_line(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno

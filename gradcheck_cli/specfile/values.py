@@ -168,11 +168,13 @@ def _typed(
         return as_float(np.array(entries, dtype=np.complex128), dtype, path, collector)
     real = [entry for entry in entries if not isinstance(entry, complex)]
     if dtype == "int64":
-        return _whole(real, path, collector)
+        return _int64_array(real, path, collector)
     return as_float(np.array(real, dtype=np.float64), dtype, path, collector)
 
 
-def _whole(entries: list[bool | int | float], path: Path, collector: Collector) -> Array | None:
+def _int64_array(
+    entries: list[bool | int | float], path: Path, collector: Collector
+) -> Array | None:
     for entry in entries:
         if isinstance(entry, float) and not entry.is_integer():
             collector.add(f"{entry!r} is not a whole number, as dtype int64 needs", path)

@@ -93,9 +93,9 @@ class _Composer:
         self._count = 0
         self._anchors: dict[str, tuple[Tree, int]] = {}
         self._aliased = 0
-        self._next()  # the start of the stream
+        self._next_event()  # the start of the stream
 
-    def _next(self) -> Any:
+    def _next_event(self) -> Any:
         self._count += 1
         try:
             event = next(self._events)
@@ -109,7 +109,7 @@ class _Composer:
 
     def document(self) -> Tree | None:
         """The root of the next document; None at the end of the text."""
-        event = self._next()
+        event = self._next_event()
         if type(event).__name__ == "StreamEndEvent":
             return None
         version = event.version
@@ -117,8 +117,8 @@ class _Composer:
             mark = event.start_mark.index
             raise _Broken(Problem("a spec is YAML 1.2", mark, mark + 1, "remove the %YAML line"))
         self._anchors = {}
-        root, _ = self._value(self._next(), 0)
-        self._next()  # the end of the document
+        root, _ = self._value(self._next_event(), 0)
+        self._next_event()  # the end of the document
         return root
 
     def _value(self, event: Any, depth: int) -> tuple[Tree, int]:
@@ -147,10 +147,10 @@ class _Composer:
         size = 1
         if kind == "ScalarEvent" and start in self._lists and event.style == '"':
             tree = self._lists[start]
-            size = _held(tree)
+            size = _node_count(tree)
             self.lists_met += 1
         elif kind == "ScalarEvent":
-            text = self._whole(event.value, start, end)
+            text = self._joined_surrogates(event.value, start, end)
             value = resolve(text) if event.style is None else text
             tree = Scalar(start, end, value, text, event.style)
         elif kind == "SequenceStartEvent":
@@ -161,7 +161,7 @@ class _Composer:
             self._anchors[event.anchor] = (tree, size)
         return tree, size
 
-    def _whole(self, text: str, start: int, end: int) -> str:
+    def _joined_surrogates(self, text: str, start: int, end: int) -> str:
         r"""The text with the two halves joined in which JSON escapes a character
         (`\ud83d\ude00`). A single half is a problem."""
         if not _HALF.search(text):
@@ -175,7 +175,7 @@ class _Composer:
     def _sequence(self, start: int, end: int, depth: int) -> tuple[Sequence, int]:
         tree = Sequence(start, end)
         size = 1
-        while type(event := self._next()).__name__ != "SequenceEndEvent":
+        while type(event := self._next_event()).__name__ != "SequenceEndEvent":
             item, held = self._value(event, depth + 1)
             tree.items.append(item)
             size += held
@@ -185,9 +185,9 @@ class _Composer:
     def _mapping(self, start: int, end: int, depth: int) -> tuple[Mapping, int]:
         tree = Mapping(start, end)
         size = 1
-        while type(event := self._next()).__name__ != "MappingEndEvent":
+        while type(event := self._next_event()).__name__ != "MappingEndEvent":
             key, _ = self._value(event, depth + 1)
-            value, held = self._value(self._next(), depth + 1)
+            value, held = self._value(self._next_event(), depth + 1)
             size += held + 1
             self._enter(tree, key, value)
         tree.end = _end(event, [*tree.keys.values(), *tree.values.values()], end)
@@ -239,8 +239,8 @@ def _end(event: Any, children: list[Any], start: int) -> int:
     return max((child.end for child in children), default=start)
 
 
-def _held(tree: Tree) -> int:
-    return 1 + sum(_held(item) for item in tree.items) if isinstance(tree, Sequence) else 1
+def _node_count(tree: Tree) -> int:
+    return 1 + sum(_node_count(item) for item in tree.items) if isinstance(tree, Sequence) else 1
 
 
 def _written_tag(text: str, start: int) -> str:

@@ -50,7 +50,7 @@ def check_layer(request: CheckRequest) -> CheckReport:
         )
         raise UsageError(f"{what} cannot be called", "check(layer, x, ...) takes the layer first")
     chosen = _registered(request, live)
-    live, found, fixed = _given(live, request, chosen.name)
+    live, found, fixed = _layer_and_inputs(live, request, chosen.name)
     spec = _spec(request, live, found, fixed, chosen.name)
     if spec.device is None:
         spec = replace(
@@ -115,7 +115,9 @@ def _spec(
     return replace(spec, **checked_settings(request.settings, span))
 
 
-def _given(live: Any, request: CheckRequest, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
+def _layer_and_inputs(
+    live: Any, request: CheckRequest, engine: str
+) -> tuple[Any, Given, Mapping[str, Any]]:
     """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
     a class."""
     if isinstance(live, type) and not _is_function(live):
@@ -252,14 +254,14 @@ def place_of(layer: Any) -> tuple[Source, Span]:
     is unknown, as for functions that were typed in."""
     for candidate in _candidates(layer):
         written = candidate is not None and not inspect.isbuiltin(candidate)
-        found = _found(candidate) if written else None
+        found = _definition_place(candidate) if written else None
         if found is not None:
             path, text, span = found
             return Source(path.removeprefix(os.path.join(os.getcwd(), "")), text), span
     return Source(name_of(layer), ""), _NOWHERE
 
 
-def _found(candidate: Any) -> tuple[str, str, Span] | None:
+def _definition_place(candidate: Any) -> tuple[str, str, Span] | None:
     """The path and text of the file that defines the object, and the place. Results are cached,
     because finding a class reads its whole file."""
     try:

@@ -28,7 +28,7 @@ def data_frame(result: SpecResult) -> Any:
 
     Raises UsageError if pandas is not installed.
     """
-    pandas = _needed("pandas", "to_dataframe")
+    pandas = _import_or_explain("pandas", "to_dataframe")
     return pandas.DataFrame(list(_rows(result)), columns=list(COLUMNS))
 
 
@@ -51,7 +51,7 @@ def figure(result: SpecResult) -> Any:
 
     Raises UsageError if matplotlib is not installed, or no gradient was computed entry by entry.
     """
-    pyplot = _needed("matplotlib.pyplot", "plot")
+    pyplot = _import_or_explain("matplotlib.pyplot", "plot")
     worst: dict[str, tuple[str, Comparison]] = {}
     for reading in result.readings:
         for name, compared in reading.compared.items():
@@ -89,7 +89,7 @@ def _map(compared: Comparison) -> Array:
     return errors if compared.output_shape else errors.reshape(-1, columns)
 
 
-def _needed(module: str, method: str) -> ModuleType:
+def _import_or_explain(module: str, method: str) -> ModuleType:
     name = module.partition(".")[0]
     try:
         return importlib.import_module(module)

@@ -113,10 +113,10 @@ def pytest_runtest_makereport(
         last = entries[-1] if entries else call.excinfo.traceback[-1]
         known = last.frame.code.fullsource is not None  # not for code that was typed in
         line = f": {str(last.statement).strip()}" if known else ""
-        report.longrepr = f"{error}\n\n{_shown(item, last.path)}:{last.lineno + 1}{line}"
+        report.longrepr = f"{error}\n\n{_relative_path(item, last.path)}:{last.lineno + 1}{line}"
 
 
-def _shown(item: pytest.Item, path: Any) -> str:
+def _relative_path(item: pytest.Item, path: Any) -> str:
     try:
         return str(Path(path).relative_to(item.config.rootpath))
     except ValueError:

@@ -20,7 +20,7 @@ from gradcheck_cli.domain.report import Entry, Finding, Report
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.report.repro.script import script
 from gradcheck_cli.run import reduce as reducing
-from gradcheck_cli.run.reduce import TOGETHER, _first, reduce, smaller
+from gradcheck_cli.run.reduce import TOGETHER, _finding_to_keep, reduce, smaller
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
@@ -107,9 +107,9 @@ def test_without_a_code_a_number_is_reduced_rather_than_a_time_out() -> None:
     slow = Finding("GC703", "error", "", Span(1, 1, 1, 2), "torch")
     wrong = replace(slow, code="GC101", entries=(Entry(index=(), computed=0.0, truth=1.0),))
     warned = replace(wrong, code="GC302", severity="warning")
-    assert _first([slow, warned, wrong], None) is wrong
-    assert _first([slow, warned], None) is slow
-    assert _first([slow, wrong], "GC703") is slow
+    assert _finding_to_keep([slow, warned, wrong], None) is wrong
+    assert _finding_to_keep([slow, warned], None) is slow
+    assert _finding_to_keep([slow, wrong], "GC703") is slow
 
 
 def test_a_run_that_is_interrupted_reduces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

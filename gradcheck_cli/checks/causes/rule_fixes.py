@@ -124,7 +124,7 @@ class RuleFixes:
     def tried(self) -> TriedCorrection | None:
         """The first correction that makes the function right at all fresh points where it runs."""
         try:
-            for correction in islice(self._found(), TRIALS):
+            for correction in islice(self._matching_corrections(), TRIALS):
                 expression = self._expression(correction.place)
                 code = correction.code
                 with self._layer.written(expression, code.expression, code.names()):
@@ -135,7 +135,7 @@ class RuleFixes:
             pass  # the source shows no user function that returns it
         return None
 
-    def _found(self) -> Iterator[Correction]:
+    def _matching_corrections(self) -> Iterator[Correction]:
         """Corrections that give the right numbers at two points, the smallest change first."""
         read = read_function(self._rule.function)
         if read is None:

@@ -2,8 +2,8 @@
 
 Compiled code is in the user's cache directory, in one folder for each translation unit, named by
 the hash of everything that it depends on. A folder is moved to its place when it is complete. If
-several runs need the same program, one compiles it and the others wait (`_alone`). A library whose
-checksum does not match is compiled again.
+several runs need the same program, one compiles it and the others wait (`_compile_lock`). A
+library whose checksum does not match is compiled again.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:
     program, eigen = compiler(), headers()
     folder = cache_folder() / _key(text, program, eigen)
     library = folder / _LIBRARY
-    if _whole(folder):
+    if _is_complete(folder):
         return Compiled(library, 0.0)
     start = time.monotonic()
-    with off_the_clock(), _alone(_part(folder.name)) as locked:
-        if not _whole(folder):  # another run may have compiled it meanwhile
+    with off_the_clock(), _compile_lock(_part(folder.name)) as locked:
+        if not _is_complete(folder):  # another run may have compiled it meanwhile
             _sweep(_part(folder.name) if locked else "")
             made = _compile(text, theirs, program, eigen, _part(folder.name))
             library = _keep(made, folder) / _LIBRARY
@@ -125,7 +125,7 @@ def _part(name: str) -> str:
 
 
 @contextmanager
-def _alone(part: str, wait: bool = True) -> Iterator[bool]:
+def _compile_lock(part: str, wait: bool = True) -> Iterator[bool]:
     """Hold a lock inside the block, so that no other run compiles the same program. The lock of
     a process that ends is free. Yields False without a lock: another run holds it and `wait` is
     false, Windows has no `fcntl`, the file system has no locks, or there is no place for a
@@ -193,7 +193,7 @@ def _sweep(own: str) -> None:
     for folder in cache_folder().glob(f"{_NEW}*"):
         with suppress(OSError):
             if _part(folder.name) != own and time.time() - folder.stat().st_mtime < 2 * LIMIT_S:
-                with _alone(_part(folder.name), wait=False) as locked:
+                with _compile_lock(_part(folder.name), wait=False) as locked:
                     left = locked
             else:
                 left = True
@@ -209,14 +209,14 @@ def _keep(made: Path, folder: Path) -> Path:
         with suppress(OSError):
             made.rename(folder)
             return folder
-        if _whole(folder):
+        if _is_complete(folder):
             shutil.rmtree(made, ignore_errors=True)
             return folder
         shutil.rmtree(folder, ignore_errors=True)  # remove a broken one
     return made
 
 
-def _whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
         return (folder / _SUM).read_bytes() == _checksum(folder / _LIBRARY).encode()
     except OSError:

@@ -96,10 +96,10 @@ class EigenSubject(LayerSubject):
 
     def _shape(self) -> tuple[int, ...]:
         told = np.zeros(1 + _DIMENSIONS, dtype=np.int64)
-        self._run(self._given({}), 0, 0, None, 0, None, None, told)
+        self._run(self._packed_values({}), 0, 0, None, 0, None, None, told)
         return tuple(int(n) for n in told[1 : 1 + told[0]])
 
-    def _given(self, values: Values) -> Array:
+    def _packed_values(self, values: Values) -> Array:
         parts = [np.ravel(values.get(n, self._values[n])).astype(self.dtype) for n in self._places]
         return np.concatenate([np.zeros(0, self.dtype), *parts])
 
@@ -137,7 +137,9 @@ class EigenSubject(LayerSubject):
         output = np.zeros(self._size, dtype=self.dtype)
         tangents = np.zeros((count, self._size), dtype=self.dtype)
         place = self._places[name]
-        self._run(self._given(values), place, size, directions, count, output, tangents, None)
+        self._run(
+            self._packed_values(values), place, size, directions, count, output, tangents, None
+        )
         return output, tangents
 
     def ready(self, values: Values) -> AbstractContextManager[Any]:
@@ -150,7 +152,7 @@ class EigenSubject(LayerSubject):
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         output = np.zeros(self._size, dtype=self.dtype)
-        self._run(self._given(inputs), 0, 0, None, 0, output, output, None)
+        self._run(self._packed_values(inputs), 0, 0, None, 0, output, output, None)
         return [output]
 
     def run(self, call: Call) -> CallResult:
@@ -240,13 +242,13 @@ def unit(
 
 def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
     if name not in places:
-        return _whole(name, value) if value.ndim else _fixed(value.item())
+        return _integer_array(name, value) if value.ndim else _fixed(value.item())
     sizes = ", ".join(map(str, value.shape))
     kind = ("Number", f"Vector<{sizes}>", f"Grid<{sizes}>", f"Cube<{sizes}>")[min(value.ndim, 3)]
     return f"gradcheck::{kind}{{{places[name]}}}"
 
 
-def _whole(name: str, value: Array) -> str:
+def _integer_array(name: str, value: Array) -> str:
     """Integers or booleans as one of Eigen's integer arrays."""
     if value.ndim > 2:
         words = "integers and booleans must be numbers, vectors or matrices"

@@ -20,11 +20,11 @@ def expression(body: Body, index: int, node: Node) -> str:
     """The expression for the array that the operation returns. Raises Unsupported, which names the
     operation."""
     if node.op in ELEMENTWISE:
-        return _each(body, index, node, ELEMENTWISE[node.op], node.shape)
+        return _elementwise(body, index, node, ELEMENTWISE[node.op], node.shape)
     if node.op in LOSSES:
         return _loss(body, index, node)
     if node.op in MOVED:
-        return _moving(body, index, node)
+        return _rearrangement(body, index, node)
     if node.op in FOLDED:
         return _fold(body, index, node, FOLDED[node.op])
     own = _OWN.get(node.op)
@@ -34,7 +34,7 @@ def expression(body: Body, index: int, node: Node) -> str:
     return own(body, index, node)
 
 
-def _each(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...]) -> str:
+def _elementwise(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...]) -> str:
     """An expression entry by entry. Constants are written into it; other arguments are broadcast to
     the result."""
     out = "Flag" if node.kind == "bool" else "T"
@@ -73,7 +73,7 @@ def _moved_kind(body: Body, index: int, name: str, size: int, map: Array, kind: 
 
 def _loss(body: Body, index: int, node: Node) -> str:
     shape = np.broadcast_shapes(*(body.shape(arg) for arg in node.args))
-    terms = _each(body, index, node, LOSSES[node.op], shape)
+    terms = _elementwise(body, index, node, LOSSES[node.op], shape)
     reduction = node.keywords["reduction"]
     if reduction == "none":
         return terms
@@ -87,7 +87,7 @@ def _divided(body: Body, index: int, array: str, count: int, by: int) -> str:
     return f"each<T>({count}, {call}, {body.let(index, array)})"
 
 
-def _moving(body: Body, index: int, node: Node) -> str:
+def _rearrangement(body: Body, index: int, node: Node) -> str:
     """A rearrangement of entries. The row itself, applied to the numbers of the entries, shows
     where each goes."""
     names, numbered, begin = [], [], 1  # 0 is an entry that the row inserts
@@ -126,7 +126,7 @@ def _fold(body: Body, index: int, node: Node, function: str) -> str:
     return _divided(body, index, folded, math.prod(node.shape), count)
 
 
-def _along(body: Body, index: int, node: Node, form: str) -> str:
+def _on_rows(body: Body, index: int, node: Node, form: str) -> str:
     """Apply `form` to the rows along one axis, and move the axis back."""
     (arg,) = node.args
     shape = body.shape(arg)
@@ -141,21 +141,21 @@ def _along(body: Body, index: int, node: Node, form: str) -> str:
 
 
 def _softmax(body: Body, index: int, node: Node) -> str:
-    return _along(body, index, node, "softmax<T>({0}, {1})")
+    return _on_rows(body, index, node, "softmax<T>({0}, {1})")
 
 
 def _log_softmax(body: Body, index: int, node: Node) -> str:
-    return _along(body, index, node, "log_softmax<T>({0}, {1})")
+    return _on_rows(body, index, node, "log_softmax<T>({0}, {1})")
 
 
 def _cumsum(body: Body, index: int, node: Node) -> str:
     call = "[](const T& a, const T& b) -> T {{ return a + b; }}"
-    return _along(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
+    return _on_rows(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
 
 
 def _cumprod(body: Body, index: int, node: Node) -> str:
     call = "[](const T& a, const T& b) -> T {{ return a * b; }}"
-    return _along(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
+    return _on_rows(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
 
 
 def _power(body: Body, index: int, node: Node) -> str:
@@ -166,14 +166,14 @@ def _power(body: Body, index: int, node: Node) -> str:
         form = "exp({1} * R(std::log({0})))"
     else:
         form = "exp(T({1} * log({0})))"
-    return _each(body, index, node, form, node.shape)
+    return _elementwise(body, index, node, form, node.shape)
 
 
 def _clip(body: Body, index: int, node: Node) -> str:
     low, high = node.keywords["min"], node.keywords["max"]
     form = "{0}" if low is None else "max({0}, {min})"
     form = form if high is None else f"min(T({form}), {{max}})"
-    return _each(body, index, node, form, node.shape)
+    return _elementwise(body, index, node, form, node.shape)
 
 
 def _norm(body: Body, index: int, node: Node) -> str:
@@ -290,13 +290,13 @@ def _gelu(body: Body, index: int, node: Node) -> str:
         )
     inner = f"({{0}} + R(0.044715) * {{0}} * {{0}} * {{0}}) * {literal(math.sqrt(2 / math.pi))}"
     form = f"{{0}} * (R(1) + tanh(T({inner}))) / R(2)"
-    return _each(body, index, node, form, node.shape)
+    return _elementwise(body, index, node, form, node.shape)
 
 
 def _pad(body: Body, index: int, node: Node) -> str:
     if node.keywords["value"] != 0:
         raise Unsupported("it supports `pad` with zeros only")
-    return _moving(body, index, node)
+    return _rearrangement(body, index, node)
 
 
 def _linear(body: Body, index: int, node: Node) -> str:

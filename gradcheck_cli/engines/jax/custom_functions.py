@@ -68,10 +68,10 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
         return []
     for leaf in layer.wrt:
         seen: list[_Call] = []
-        with jax.disable_jit(), _watched(seen), suppress(_Enough):
+        with jax.disable_jit(), _recording_calls(seen), suppress(_Enough):
             replace(layer, wrt=(leaf,)).vjp()
         for one in seen:
-            _open(one, leaf)
+            _add_arguments(one, leaf)
         if not calls:
             calls = seen
             continue
@@ -83,7 +83,7 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
 
 
 @contextmanager
-def _watched(calls: list[_Call]) -> Iterator[None]:
+def _recording_calls(calls: list[_Call]) -> Iterator[None]:
     """Record every call inside the block, except calls by libraries and calls inside another call,
     whose derivative comes from the rule of the outer one."""
     places = Places(__name__)
@@ -114,7 +114,7 @@ def _method(watched: Callable[..., Any]) -> Callable[..., Any]:
     return lambda function, *args, **kwargs: watched(function, *args, **kwargs)
 
 
-def _open(call: _Call, leaf: str) -> None:
+def _add_arguments(call: _Call, leaf: str) -> None:
     """Add the arguments with their numbers, from a run that follows `leaf`."""
     parameters = list(inspect.signature(call.function.fun).parameters)
     flat, _ = jax.tree_util.tree_flatten_with_path((call.args, call.kwargs))

@@ -170,13 +170,13 @@ class Jax:
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         made = JaxVJP(self, function, sources)
-        if self._known(function, sources):
+        if self._is_traceable(function, sources):
             made = EquationsVJP(self, function, sources, self._equations)
         targets, rest = made.run((0,))
         return targets, rest, made
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
-        if not self._known(function, primals):
+        if not self._is_traceable(function, primals):
             return self._jvp(function, primals, tangents)
         code = function.code
 
@@ -190,7 +190,9 @@ class Jax:
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closure]:
+    def _is_traceable(
+        self, function: Callable[..., Any], sources: Sequence[Any]
+    ) -> TypeGuard[Closure]:
         """Whether derivatives of the function can be traced: its code is known, it marks no
         intermediate results, and its arrays have values."""
         if not isinstance(function, Closure) or function.marks:
@@ -308,14 +310,14 @@ class _Compiled:
     ) -> None:
         self._tree = jax.tree_util
         self._function = jax.jit(function, compiler_options=compiler_options)
-        self._known: set[Any] = set()
+        self._is_traceable: set[Any] = set()
 
     def __call__(self, *args: Any) -> Any:
         arrays, structure = self._tree.tree_flatten(args)
         shapes = structure, tuple((array.shape, array.dtype) for array in arrays)
-        if shapes in self._known:
+        if shapes in self._is_traceable:
             return self._function(*args)
-        self._known.add(shapes)
+        self._is_traceable.add(shapes)
         with off_the_clock():
             return self._function(*args)
 

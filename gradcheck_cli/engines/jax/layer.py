@@ -93,7 +93,7 @@ class JaxSubject(LayerSubject):
             load_layer(request.implementation)
         self._random.again()
         with settings_restored():  # without x64: `jax.random` draws other numbers in float64
-            self._function, args, kwargs = self._found()
+            self._function, args, kwargs = self._layer_and_arguments()
         self.is_fresh = compiled or self._function is not request.implementation.live
         if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
             self.stages = (NO_COMPILER, "its jax.jit")
@@ -132,7 +132,7 @@ class JaxSubject(LayerSubject):
                 yield Leaf(name, "parameter", own, True, is_complex=name in self._complex)
         yield from self._constants.leaves()
 
-    def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    def _layer_and_arguments(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and the arguments with which it is called besides its inputs."""
         implementation = self.request.implementation
         found, args, kwargs = constructed(load_layer(implementation), implementation)

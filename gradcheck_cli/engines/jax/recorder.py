@@ -353,7 +353,7 @@ def _chosen(going: Array, after: Array, before: Array) -> Array:
 
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     """The results in the dtypes of the run."""
-    given = list(map(np.asarray, _given(equation, args)))
+    given = list(map(np.asarray, _with_complex(equation, args)))
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
     return [
@@ -365,7 +365,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
     """The results in float64, by NumPy if it has the operation, because NumPy compiles nothing. A
     primitive of another package that only works in its own dtypes runs in these."""
     primitive, params = equation.primitive, equation.params
-    given = _given(equation, args)
+    given = _with_complex(equation, args)
     has_pairs = any(map(_is_complex, (*equation.invars, *equation.outvars)))
     kernel = None if has_pairs else KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
@@ -382,7 +382,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
         return _plainly(equation, args)
 
 
-def _given(equation: Any, args: Sequence[Array]) -> list[Array]:
+def _with_complex(equation: Any, args: Sequence[Array]) -> list[Array]:
     """The arguments, with complex numbers in place of pairs."""
     return [
         joined(np.asarray(x)) if _is_complex(atom) else x

@@ -122,7 +122,9 @@ class Walk:
         marked = dict(params)
         if name == CUSTOM_VJP:
             stated = params["bwd"]
-            marked["bwd"] = lu.wrap_init(partial(_anew, stated), debug_info=stated.debug_info)
+            marked["bwd"] = lu.wrap_init(
+                partial(_run_backward, stated), debug_info=stated.debug_info
+            )
         if name == "cond":
             marked["branches"] = tuple(self._tagged(b, place) for b in params["branches"])
         if name == "while":
@@ -139,7 +141,7 @@ class Walk:
         return jax.make_jaxpr(partial(self._run, closed, place))(*arrays)
 
 
-def _anew(stated: Any, *args: Any) -> Any:
+def _run_backward(stated: Any, *args: Any) -> Any:
     """Run a custom backward so that its own lines are known. JAX gives equations of a backward pass
     the line of the forward pass."""
     with source_info.user_context(None):

@@ -39,7 +39,7 @@ def with_operations(
         return trace
     entry = 0.0 if block is None else float(block[request.row, request.column])
     try:
-        with np.errstate(all="ignore"), _undisturbed():
+        with np.errstate(all="ignore"), _without_collection():
             execution = recorded(fw, prepared, problem, request)
             return proven(execution, trace, request, entry, FORMATS[problem.dtype])
     except Exception as raised:  # a kernel that has no float64, a shape that is another's
@@ -53,7 +53,7 @@ def with_operations(
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Switches garbage collection off: the record is kept until the end, and searching it again and
     again while it grows would take as long as everything else."""
     before = gc.isenabled()
@@ -75,7 +75,7 @@ def proven(
     """
     known: Known = {}
     if request.target is not None:
-        if not _same(execution, entry, request.target, format):
+        if not _failed_alike(execution, entry, request.target, format):
             return replace(trace, note="the recorded run gives a different gradient")
         proof = prove(execution, request.target, format, known)
         trace = replace(
@@ -100,7 +100,7 @@ def proven(
     return trace
 
 
-def _same(execution: Execution, entry: float, target: float, format: FloatFormat) -> bool:
+def _failed_alike(execution: Execution, entry: float, target: float, format: FloatFormat) -> bool:
     """Whether the recorded run failed in the same way as the plain run: both gave no number, or
     they are closer to each other than to the target. (A framework may compile only one of them.)"""
     if execution.target is None:

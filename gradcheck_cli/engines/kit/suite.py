@@ -75,7 +75,7 @@ class Table:
         if is_complex:
             raise Unsupported("it has no sample with complex inputs")
         calls = self._calls[op][:most]
-        return [Sample(op, i, self._drawn(op, kinds)) for i, (kinds, _) in enumerate(calls)]
+        return [Sample(op, i, self._draw_inputs(op, kinds)) for i, (kinds, _) in enumerate(calls)]
 
     def function(self, op: str, number: int) -> Callable[..., Any]:
         kinds, call = self._calls[op][number]
@@ -89,11 +89,11 @@ class Table:
         found: dict[str, list[tuple[list[str], str]]] = {}
         for kinds, text in self._rows.items():
             given = ", ".join(_ARGUMENTS[: len(kinds.split())])
-            for name, call in _written(text, given):
+            for name, call in _names_and_calls(text, given):
                 found.setdefault(name, []).append((kinds.split(), call))
         return found
 
-    def _drawn(self, op: str, kinds: list[str]) -> Values:
+    def _draw_inputs(self, op: str, kinds: list[str]) -> Values:
         """The inputs of a call, the same in every process."""
         rng = np.random.default_rng(crc32(op.encode()))
         return {
@@ -101,7 +101,7 @@ class Table:
         }
 
 
-def _written(text: str, given: str) -> Iterator[tuple[str, str]]:
+def _names_and_calls(text: str, given: str) -> Iterator[tuple[str, str]]:
     for line in filter(None, map(str.strip, text.splitlines())):
         if "(" in line:
             yield line.partition("(")[0], line

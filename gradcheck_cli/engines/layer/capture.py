@@ -51,7 +51,7 @@ def captures(function: Any) -> tuple[Capture, ...]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        for name, value, put in _reached(one):
+        for name, value, put in _names_in(one):
             if _leads_on(value):
                 pending.append((name, value))
                 continue
@@ -90,7 +90,7 @@ def of_a_library(module: str | None) -> bool:
     return (module or "").partition(".")[0] in LIBRARIES
 
 
-def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
+def _names_in(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
     """Every name with its object and, if possible, a function that replaces the object."""
     if _wraps(function):  # what a decorator made
         yield "wrapped", function.__wrapped__, None

@@ -191,7 +191,7 @@ class LayerSubject(FrameworkLayer, Subject):
             keep = i + 1 < len(rows)
             with ExitStack() as anew:
                 if i and self.runs_once:
-                    graph.vjp = anew.enter_context(self._anew(call, wrt))
+                    graph.vjp = anew.enter_context(self._fresh_vjp(call, wrt))
                 try:
                     grads, wrote = self._pass(call, row, layout, graph.vjp, keep)
                 except WrongKind:
@@ -199,7 +199,7 @@ class LayerSubject(FrameworkLayer, Subject):
                 except Exception as error:  # what finds nothing kept for it may raise anything
                     if not self.learns(error, i == 0, call):
                         raise
-                    vjp = anew.enter_context(self._anew(call, wrt))
+                    vjp = anew.enter_context(self._fresh_vjp(call, wrt))
                     grads, wrote = self._pass(call, row, layout, vjp, keep)
             seen.spoilt |= wrote
             seen.overwritten.update(seen.returned())
@@ -233,7 +233,7 @@ class LayerSubject(FrameworkLayer, Subject):
             return self.call(inputs), None
 
     @contextmanager
-    def _anew(self, call: Call, wrt: Sequence[str]) -> Iterator[VJP]:
+    def _fresh_vjp(self, call: Call, wrt: Sequence[str]) -> Iterator[VJP]:
         """Another forward run, whose backward pass sees the writes of that run."""
         with self.ready(call.values):
             yield self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]

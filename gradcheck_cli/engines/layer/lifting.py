@@ -167,7 +167,7 @@ class _Lifting:
         if not numbers or (step.exact is None and self._is_choice(step)):
             return  # indices, or a mask of masks
         self._write_at(step.place, step.name)
-        for slot, value in zip(step.results, self._restated(step, numbers), strict=True):
+        for slot, value in zip(step.results, self._symbolic_results(step, numbers), strict=True):
             if slot in numbers and isinstance(value, Symbol):
                 self._symbols[slot] = self._checked(step, slot, value)
 
@@ -179,7 +179,7 @@ class _Lifting:
     def _is_choice(self, step: Step) -> bool:
         return all(self._execution.slots[slot].format is None for slot in step.results)
 
-    def _restated(self, step: Step, numbers: Sequence[int]) -> Sequence[Any]:
+    def _symbolic_results(self, step: Step, numbers: Sequence[int]) -> Sequence[Any]:
         """The results of a step as symbols. `numbers` are the results that are not indices."""
         if step.exact is None:
             refusal = NotLifted(f"gradcheck has no formula for `{step.name}`", step.place)

@@ -54,7 +54,7 @@ def load_layer(implementation: Implementation) -> Any:
     if implementation.live is not None:
         return implementation.live
     _prepare(implementation)
-    found = _found(implementation)
+    found = _load_target(implementation)
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
         with on_the_path(implementation):
             return found()
@@ -84,7 +84,7 @@ def _prepare(implementation: Implementation) -> None:
             continue
         try:
             with on_the_path(implementation):
-                found = _found(replace(implementation, target=target))
+                found = _load_target(replace(implementation, target=target))
                 if ":" in target:
                     found()
         except Exception as error:
@@ -94,7 +94,7 @@ def _prepare(implementation: Implementation) -> None:
         _set_up.add((implementation.folder, target))
 
 
-def _found(implementation: Implementation) -> Any:
+def _load_target(implementation: Implementation) -> Any:
     """The module that the target names, or the object in it."""
     place, _, name = implementation.target.partition(":")
     with on_the_path(implementation):

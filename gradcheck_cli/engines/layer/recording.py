@@ -204,7 +204,9 @@ class _Making:
         return self.nodes_of[slot]
 
     def step(self, step: Step, row: Row | None) -> None:
-        args = [self.nodes_of[s] if s in self.nodes_of else self._given(s) for s in step.args]
+        args = [
+            self.nodes_of[s] if s in self.nodes_of else self._add_unrecorded(s) for s in step.args
+        ]
         if row is not None and row.order is not None and len(row.order) == len(args):
             args = [args[i] for i in row.order]
         span, text, source = _place_or(step.place, self._place, step.name)
@@ -215,7 +217,7 @@ class _Making:
         if step.results:
             step.node = self.nodes_of[step.results[0]]
 
-    def _given(self, slot: int) -> int:
+    def _add_unrecorded(self, slot: int) -> int:
         """A value that no recorded operation returned: a constant of the code or, in a custom
         backward, a value that the framework passed to it."""
         native = self._execution.slots[slot].native

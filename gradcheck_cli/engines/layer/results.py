@@ -69,9 +69,9 @@ class Results:
         shapes = [(name, tuple(getattr(array, "shape", ()))) for name, array in found]
         if self._first is None:
             if not found or (not self._empty and all(0 in shape for _, shape in shapes)):
-                raise self._missing(result, found)
+                raise self._missing_output(result, found)
             self._first = shapes
-            self.notes = tuple(self._cut(result))
+            self.notes = tuple(self._sentence_on_numbers(result))
         elif shapes != self._first and not _agree(self._first, shapes):
             raise OtherOutputs(
                 f"the layer returned {_listed(shapes)} in one call, but {_listed(self._first)} "
@@ -79,7 +79,7 @@ class Results:
             )
         return found
 
-    def _cut(self, result: Any) -> Iterator[str]:
+    def _sentence_on_numbers(self, result: Any) -> Iterator[str]:
         """A sentence about numbers in a result that are not arrays of the framework."""
         if self.is_array(result):
             return
@@ -91,7 +91,7 @@ class Results:
             kind = _a(_name(type(cut[0][1])))
             yield f"no derivatives of {names}{more}: {kind} is cut from the graph"
 
-    def _missing(self, result: Any, empty: Sequence[tuple[str, Any]]) -> MissingOutput:
+    def _missing_output(self, result: Any, empty: Sequence[tuple[str, Any]]) -> MissingOutput:
         if inspect.iscoroutine(result):
             result.close()  # else Python warns later that nobody awaited it
         fault = MissingOutput(f"the layer returned {self._words(result, empty)}")

@@ -26,14 +26,14 @@ def take(kind: type[S], request: SubjectRequest) -> S | None:
     bound."""
     subjects = reusable() or []
     for place, subject in enumerate(subjects):
-        if type(subject) is kind and _same(subject.request, request):
+        if type(subject) is kind and _same_request(subject.request, request):
             del subjects[place]
             subject.begin_again(request)
             return subject
     return None
 
 
-def _same(one: SubjectRequest, other: SubjectRequest) -> bool:
+def _same_request(one: SubjectRequest, other: SubjectRequest) -> bool:
     """Whether both request the same object with exactly the same numbers."""
     mine, its = one.implementation, other.implementation
     return (

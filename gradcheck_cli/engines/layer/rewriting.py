@@ -70,7 +70,7 @@ class Expression:
             self._own = _codes(self._compiled(ast.parse(self._text)))
         except SyntaxError as error:
             raise NotRewritable(f"{place.source.path} cannot be read") from error
-        self._found()
+        self._tree_and_expression()
 
     def _statement(self, module: ast.Module) -> str:
         """The statement of the module that contains the expression, on its own lines."""
@@ -86,7 +86,7 @@ class Expression:
         module = ast.Module([*self._imports, *statement.body], [])
         return compile(module, self._path, "exec", dont_inherit=True)
 
-    def _found(self) -> tuple[ast.Module, ast.expr]:
+    def _tree_and_expression(self) -> tuple[ast.Module, ast.expr]:
         """A new syntax tree of the statement, and the expression in it."""
         tree = ast.parse(self._text)
         for node in ast.walk(tree):
@@ -151,14 +151,14 @@ class Expression:
     def _replaced(
         self, make: Callable[[ast.expr], ast.expr], names: Mapping[str, Any]
     ) -> Iterator[None]:
-        tree, old = self._found()
+        tree, old = self._tree_and_expression()
         new = _Replace(old, make(old)).visit(tree)
         codes = _codes(self._compiled(ast.fix_missing_locations(new)))
         changed: list[tuple[FunctionType, CodeType]] = []
         added: list[tuple[dict[str, Any], str]] = []
         try:
             for function in self._functions:
-                code = self._other(function.__code__, codes)
+                code = self._replacement(function.__code__, codes)
                 if code is None:
                     continue
                 own = function.__globals__
@@ -177,7 +177,9 @@ class Expression:
             for own, name in added:
                 del own[name]
 
-    def _other(self, code: CodeType, codes: Mapping[_Key, CodeType | None]) -> CodeType | None:
+    def _replacement(
+        self, code: CodeType, codes: Mapping[_Key, CodeType | None]
+    ) -> CodeType | None:
         """The code that replaces this one; None if the source is not the running code."""
         own, new = self._own.get(_key(code)), codes.get(_key(code))
         if own is None or new is None or own.co_code != code.co_code:
@@ -214,14 +216,14 @@ def _functions_at(path: str, line: int, callers: Sequence[Any]) -> list[Function
     """The functions that were defined around a line of a file, and that a caller can reach."""
     return [
         one
-        for one in _held(path, callers)
+        for one in _reachable_objects(path, callers)
         if type(one) is FunctionType
         and os.path.abspath(one.__code__.co_filename) == path
         and _reaches(one.__code__, line)
     ]
 
 
-def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
+def _reachable_objects(path: str, callers: Sequence[Any]) -> Iterator[Any]:
     """Everything that the callers and the module of this file hold, except through modules or
     library classes."""
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]

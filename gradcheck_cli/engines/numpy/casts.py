@@ -103,9 +103,9 @@ class _Followed(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", None)
-        given = {} if out is None else {"out": tuple(map(_plain, out))}
+        given = {} if out is None else {"out": tuple(map(_as_ndarray, out))}
         given |= self.kind.keywords(keywords)
-        result = getattr(ufunc, method)(*map(_plain, inputs), **given)
+        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given)
         if out is None:
             return self._from(inputs, result)
         made = self._from(inputs, tuple(out))
@@ -151,5 +151,5 @@ def _leaves(tree: Any) -> Iterator[Any]:
             yield part
 
 
-def _plain(value: Any) -> Any:
+def _as_ndarray(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, _Followed) else value

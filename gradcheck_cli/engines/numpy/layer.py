@@ -276,15 +276,15 @@ class NumpySubject(LayerSubject):
                 return self._backward(pair, self._ran, self.cotangents(row))
 
             span = self.request.implementation.span
-            return record(self._reached(), self._forward_of, span, backward)
+            return record(self._arrays_in_use(), self._forward_of, span, backward)
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.numpy.layer_recorder import record
 
         with self.ready({}):
-            return record(self._reached(), self._forward_of, self.request.implementation.span)
+            return record(self._arrays_in_use(), self._forward_of, self.request.implementation.span)
 
-    def _reached(self) -> dict[str, Array]:
+    def _arrays_in_use(self) -> dict[str, Array]:
         """Every array that the pair computes with: captured arrays, its object's arrays, and
         inputs."""
         owner = self._running.owner

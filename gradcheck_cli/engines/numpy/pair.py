@@ -291,7 +291,7 @@ def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict
     if result is None:
         return {}
     if isinstance(result, Mapping):
-        return {_plain(str(key), order): gradient for key, gradient in result.items()}
+        return {_without_prefix(str(key), order): gradient for key, gradient in result.items()}
     if not isinstance(result, tuple | list):
         result = (result,)
     for names in (floating, order):
@@ -304,7 +304,7 @@ def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict
     )
 
 
-def _plain(key: str, names: Sequence[str]) -> str:
+def _without_prefix(key: str, names: Sequence[str]) -> str:
     for prefix in ("d", "d_", "grad_"):
         if key not in names and key.startswith(prefix) and key[len(prefix) :] in names:
             return key[len(prefix) :]

@@ -168,14 +168,14 @@ class NumpyRecorder:
         self._add("written", False, call, slots, [made])
         return made
 
-    def _taken(self, tree: Any, found: list[Any], numbers: bool) -> Any:
+    def _with_slots(self, tree: Any, found: list[Any], numbers: bool) -> Any:
         """The arguments with slots in place of arrays, which are appended to `found`. With
         `numbers`, Python numbers get slots too."""
         if isinstance(tree, np.ndarray | np.generic) or (numbers and isinstance(tree, int | float)):
             found.append(tree)
             return _Slot(len(found) - 1)
         if type(tree) in (tuple, list):
-            return type(tree)([self._taken(part, found, numbers) for part in tree])
+            return type(tree)([self._with_slots(part, found, numbers) for part in tree])
         return tree
 
     def call(
@@ -190,11 +190,11 @@ class NumpyRecorder:
         there."""
         found: list[Any] = []
         is_ufunc = isinstance(function, np.ufunc)
-        tree = self._taken(tuple(args), found, is_ufunc)
-        named = {key: self._taken(value, found, False) for key, value in keywords.items()}
+        tree = self._with_slots(tuple(args), found, is_ufunc)
+        named = {key: self._with_slots(value, found, False) for key, value in keywords.items()}
         call = _Call(function, tree, named)
         slots = [self._slot(value) for value in found]
-        result = call([_plain(value) for value in found])
+        result = call([_as_ndarray(value) for value in found])
         several = isinstance(result, tuple | list)
         parts = list(result) if several else [result]
         if target is not None:
@@ -314,8 +314,8 @@ class Noted(np.ndarray[Any, Any]):
         if method == "at" and recorder is not None and isinstance(inputs[0], Noted):
             return recorder.call(f"{ufunc.__name__}.at", partial(_at, ufunc), inputs, {}, inputs[0])
         if recorder is None or (out and target is None) or method not in _WAYS:
-            plain = {} if out is None else {"out": tuple(map(_plain, out))}
-            given = [_plain(value) for value in inputs]
+            plain = {} if out is None else {"out": tuple(map(_as_ndarray, out))}
+            given = [_as_ndarray(value) for value in inputs]
             return getattr(ufunc, method)(*given, **plain, **_plainly(keywords))
         if method == "__call__":
             return recorder.call(ufunc.__name__, ufunc, inputs, keywords, target)
@@ -425,7 +425,7 @@ def _recorder(values: Sequence[Any]) -> NumpyRecorder | None:
     return next(found, None)
 
 
-def _plain(value: Any) -> Any:
+def _as_ndarray(value: Any) -> Any:
     return _asarray(value) if isinstance(value, Noted) else value
 
 
@@ -434,7 +434,7 @@ def _plainly(tree: Any) -> Any:
         return type(tree)([_plainly(part) for part in tree])
     if isinstance(tree, dict):
         return {name: _plainly(part) for name, part in tree.items()}
-    return _plain(tree)
+    return _as_ndarray(tree)
 
 
 def _widened(value: Any) -> Any:

@@ -83,7 +83,9 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
     keywords = {k: _keyword(k, value, number) for k, value in node.keywords.items()}
     if ROWS[node.op].elementwise:
         return _expressions(each(lambda *xs: call(*xs, **keywords), *args))
-    given = [_whole(a, node) if w == "int" else a for a, w in zip(args, node.wants, strict=True)]
+    given = [
+        _as_integers(a, node) if w == "int" else a for a, w in zip(args, node.wants, strict=True)
+    ]
     return _expressions(call(*given, **keywords))
 
 
@@ -102,7 +104,7 @@ def _keyword(name: str, value: Any, number: Number) -> Any:
     return number(value) if taking_part else value
 
 
-def _whole(array: Array, node: Node) -> Array:
+def _as_integers(array: Array, node: Node) -> Array:
     """Indices as integers. Raises Unsupported if they depend on the inputs."""
     if not all(getattr(one, "is_Integer", False) for one in array.flat):
         raise Unsupported(f"`{node.op}` takes indices that depend on the inputs")

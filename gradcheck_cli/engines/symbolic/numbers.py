@@ -51,7 +51,7 @@ class Numbers:
         for bits in _PRECISIONS:
             with mpmath.workprec(bits):
                 now = [_real(x) for x in self._at([mpmath.mpf(v) for v in values])]
-                if before and all(map(_settled, before, now)):
+                if before and all(map(_agrees, before, now)):
                     break
             before = now
         return [mpmath.mpf(0) if abs(x) < mpmath.mpf(_NOTHING) else x for x in now]
@@ -82,7 +82,7 @@ def _real(x: Any) -> Any:
     return number
 
 
-def _settled(before: Any, now: Any) -> bool:
+def _agrees(before: Any, now: Any) -> bool:
     import mpmath
 
     if mpmath.isfinite(before) and mpmath.isfinite(now):

@@ -49,7 +49,7 @@ def gelu(sympy: Any, x: Any, approximate: bool) -> Any:
 # Arithmetic
 
 
-def _plain(call: Any) -> Lowering:
+def _arithmetic(call: Any) -> Lowering:
     def arithmetic(sympy: Any, *xs: Any) -> Any:
         return call(*xs)
 
@@ -198,18 +198,18 @@ TABLE: Table = {
     "softsign": lambda sympy, x: x / (1 + absolute(sympy, x)),
     # Arithmetic
     "abs": absolute,
-    "add": _plain(operator.add),
+    "add": _arithmetic(operator.add),
     "cbrt": cbrt,
-    "divide": _plain(operator.truediv),
+    "divide": _arithmetic(operator.truediv),
     "hypot": lambda sympy, x, y: sympy.sqrt(x**2 + y**2),
-    "multiply": _plain(operator.mul),
-    "negative": _plain(operator.neg),
-    "power": _plain(operator.pow),
+    "multiply": _arithmetic(operator.mul),
+    "negative": _arithmetic(operator.neg),
+    "power": _arithmetic(operator.pow),
     "reciprocal": lambda sympy, x: 1 / x,
     "remainder": lambda sympy, x, y: x - y * floor(sympy, x / y),
     "rsqrt": lambda sympy, x: 1 / sympy.sqrt(x),
     "square": lambda sympy, x: x**2,
-    "subtract": _plain(operator.sub),
+    "subtract": _arithmetic(operator.sub),
     # Modified Bessel functions
     "i0": lambda sympy, x: sympy.besseli(0, x),
     "i0e": _scaled(0),

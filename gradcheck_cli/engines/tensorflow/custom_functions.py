@@ -36,13 +36,13 @@ def custom_calls(passes: Passes) -> list[CustomCall]:
     """The calls of users' functions under `tf.custom_gradient`, in order. The tape of `passes` must
     support several gradients."""
     calls: list[_Call] = []
-    with _watched(calls):
+    with _recording_calls(calls):
         passes.call()
     return [_described(call, passes) for call in calls]
 
 
 @contextmanager
-def _watched(calls: list[_Call]) -> Iterator[None]:
+def _recording_calls(calls: list[_Call]) -> Iterator[None]:
     """Record every call inside the block, except calls of TensorFlow's and Keras's own
     functions."""
     before = getattr(custom_gradient, DECORATOR)

@@ -181,7 +181,7 @@ def _channels_first(x: Any, data_format: Any) -> Any:
     return row("moveaxis")(x, source=-1, destination=1)
 
 
-def _back(y: Any, data_format: Any) -> Any:
+def _channels_last(y: Any, data_format: Any) -> Any:
     return (
         y if _text(data_format).startswith("NC") else row("moveaxis")(y, source=1, destination=-1)
     )
@@ -197,7 +197,7 @@ def _inner_of(sizes: Any, data_format: Any) -> list[int]:
     return [int(n) for n in sizes[inner]]
 
 
-def _around(
+def _paddings(
     padding: Any, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The padding that "SAME" and "VALID" add before and after each axis."""
@@ -233,8 +233,8 @@ def _convolution(
         groups = x.shape[1]
         weight = row("reshape")(weight, shape=(*weight.shape[:spatial], 1, -1))
     weight = row("transpose")(weight, axes=(spatial + 1, spatial, *range(spatial)))
-    around = _around(padding, x.shape[2:], reach, steps)
-    return _back(convolution(x, weight, steps, around, wide, groups), data_format)
+    around = _paddings(padding, x.shape[2:], reach, steps)
+    return _channels_last(convolution(x, weight, steps, around, wide, groups), data_format)
 
 
 def _transposed_convolution(
@@ -255,14 +255,14 @@ def _transposed_convolution(
     inner, steps = _inner_of(sizes, data_format), _inner_of(strides, data_format)
     kernel = weight.shape[: len(inner)]
     around = []
-    firsts = [first for first, _ in _around(padding, inner, kernel, steps)]
+    firsts = [first for first, _ in _paddings(padding, inner, kernel, steps)]
     for axis, (n, k, step, first) in enumerate(zip(inner, kernel, steps, firsts, strict=True)):
         around.append((k - 1 - first, n - 1 - (y.shape[2 + axis] - 1) * step + first))
         weight = row("flip")(weight, axis=axis)
     last = len(inner)
     weight = row("transpose")(weight, axes=(last, last + 1, *range(last)))
     ones = [1] * last
-    return _back(convolution(spread(y, steps), weight, ones, around, ones, 1), data_format)
+    return _channels_last(convolution(spread(y, steps), weight, ones, around, ones, 1), data_format)
 
 
 def _pool(reduce: str) -> Kernel:
@@ -272,9 +272,9 @@ def _pool(reduce: str) -> Kernel:
         """Pool without the padding, which does not count in a mean either."""
         x = _channels_first(x, data_format)
         window, steps = _inner_of(ksize, data_format), _inner_of(strides, data_format)
-        around = _around(padding, x.shape[2:], window, steps)
+        around = _paddings(padding, x.shape[2:], window, steps)
         tables = windows_of(x.shape[2:], window, steps, around, [1] * len(window))
-        return _back(pooled(x, tables, reduce), data_format)
+        return _channels_last(pooled(x, tables, reduce), data_format)
 
     return kernel
 
@@ -423,10 +423,10 @@ POINTWISE = (
 
 def _transform(axes: int, forward: bool) -> Kernel:
     scale = complexes.UNSCALED if forward else complexes.BY_COUNT
-    return lambda z, **how: complexes.of_complex(z, _last(z, axes), scale, forward)
+    return lambda z, **how: complexes.of_complex(z, _last_axes(z, axes), scale, forward)
 
 
-def _last(x: Any, axes: int) -> list[int]:
+def _last_axes(x: Any, axes: int) -> list[int]:
     return list(range(x.ndim - axes, x.ndim))
 
 
@@ -434,7 +434,7 @@ def _of_real(axes: int) -> Kernel:
     def kernel(x: Any, lengths: Any, **how: Any) -> Pair:
         part = tuple(slice(0, int(n)) for n in np.ravel(lengths))
         x = row("getitem")(x, index=(..., *part))
-        return complexes.of_real(x, _last(x, axes), complexes.UNSCALED, onesided=True)
+        return complexes.of_real(x, _last_axes(x, axes), complexes.UNSCALED, onesided=True)
 
     return kernel
 
@@ -444,7 +444,7 @@ def _to_real(axes: int) -> Kernel:
         sizes = [int(n) for n in np.ravel(lengths)]
         part = (..., *(slice(0, n) for n in (*sizes[:-1], sizes[-1] // 2 + 1)))
         z = complexes.linear(lambda x: row("getitem")(x, index=part))(z)
-        return complexes.to_real(z, _last(z, axes), complexes.BY_COUNT, sizes[-1])
+        return complexes.to_real(z, _last_axes(z, axes), complexes.BY_COUNT, sizes[-1])
 
     return kernel
 

@@ -89,7 +89,7 @@ class TensorFlowSubject(LayerSubject):
         with self._randomness.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self._randomness.seeded():
-            self._function = self._found()
+            self._function = self._load_callable()
             if self._needs_a_first_call():
                 self._first_call()
         target = getattr(self._function, "call", self._function)  # of a Keras layer
@@ -141,7 +141,7 @@ class TensorFlowSubject(LayerSubject):
 
     # Binding
 
-    def _found(self) -> Any:
+    def _load_callable(self) -> Any:
         """The object to call. The remaining keyword arguments are passed to every call."""
         implementation = self.request.implementation
         found = load_layer(implementation)
@@ -254,11 +254,11 @@ class TensorFlowSubject(LayerSubject):
     @contextmanager
     def at_stage(self, stage: str) -> Iterator[None]:
         running = eagerly(self.tf) if stage == NO_COMPILER else nullcontext()
-        with temporarily(self, _stage=stage), running, self._moved(stage):
+        with temporarily(self, _stage=stage), running, self._in_stage(stage):
             yield
 
     @contextmanager
-    def _moved(self, stage: str) -> Iterator[None]:
+    def _in_stage(self, stage: str) -> Iterator[None]:
         """Run in the process of a stage inside the block, if the stage has its own."""
         if stage != UNSIMPLIFIED:
             yield

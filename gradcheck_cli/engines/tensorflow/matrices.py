@@ -218,12 +218,12 @@ def norm(tf: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = Fal
     axes."""
     if axis is None or isinstance(axis, tuple):
         axes = axes_of(axis, x.shape.rank)
-        y = _along(tf, flattened(tf, x, axes), ord, -1, False)
+        y = _norm_along(tf, flattened(tf, x, axes), ord, -1, False)
         return tf.reshape(y, restored(x.shape, axes)) if keepdims else y
-    return _along(tf, x, ord, axis, keepdims)
+    return _norm_along(tf, x, ord, axis, keepdims)
 
 
-def _along(tf: Any, x: Any, ord: float, axis: int, keepdims: bool) -> Any:
+def _norm_along(tf: Any, x: Any, ord: float, axis: int, keepdims: bool) -> Any:
     if ord == -inf:
         return tf.reduce_min(tf.abs(x), axis=axis, keepdims=keepdims)
     return tf.norm(x, ord=ord, axis=axis, keepdims=keepdims)

@@ -173,7 +173,7 @@ class TensorFlowRecorder(Observer):
             if _is_number(x) or x.dtype.is_bool or x._id in self._places
         ]
         results = tuple(self._slot(y) for y in outputs)
-        call = _Call(name, inputs, holes, _stated(attributes), len(outputs))
+        call = _Call(name, inputs, holes, _without_defaults(attributes), len(outputs))
         step = Step(
             name=name,
             args=tuple(self._slot(inputs[i]) for i in holes),
@@ -201,7 +201,7 @@ def _is_number(tensor: Any) -> bool:
 _AS_THEY_WERE = ("Bitcast",)  # their meaning depends on the dtype of their input
 
 
-def _stated(attributes: Any) -> tuple[Any, ...]:
+def _without_defaults(attributes: Any) -> tuple[Any, ...]:
     """The attributes without those that have their default values."""
     flat = tuple(attributes or ())
     pairs = zip(flat[::2], flat[1::2], strict=True)

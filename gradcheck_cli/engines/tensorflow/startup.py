@@ -106,7 +106,7 @@ class Tangents:
         one."""
         given = (op, attributes, inputs, outputs, tangents, use_batch)
         arrays = [*inputs, *outputs, *tangents]
-        if not all(map(self._plain, arrays)):
+        if not all(map(self._is_described, arrays)):
             try:
                 return self._dispatch(*given)
             except IndexError as error:
@@ -123,7 +123,7 @@ class Tangents:
         there = [array for array in arrays if array is not None]
         return function._call_flat(there, captured_inputs=function.captured_inputs)
 
-    def _plain(self, array: Any) -> bool:
+    def _is_described(self, array: Any) -> bool:
         """Whether the array is neither a tensor of a function that is being traced nor the handle
         of a variable: dtype and shape do not describe a handle fully."""
         if array is None:

@@ -125,7 +125,7 @@ def _found_in(tf: Any, layer: Any) -> Iterator[Found]:
 
 def _captured(tf: Any, function: Any, seen: set[int]) -> Iterator[Found]:
     for capture in captures(function):
-        yield from _within(tf, capture.name, capture.value, capture.put, "captured", seen)
+        yield from _variables_in(tf, capture.name, capture.value, capture.put, "captured", seen)
 
 
 def _of_module(tf: Any, module: Any, prefix: str, seen: set[int]) -> Iterator[Found]:
@@ -133,10 +133,10 @@ def _of_module(tf: Any, module: Any, prefix: str, seen: set[int]) -> Iterator[Fo
     for name, value in list(vars(module).items()):
         if not name.startswith("_self_"):  # TensorFlow's own attributes
             put = functools.partial(setattr, module, name)
-            yield from _within(tf, f"{prefix}{name}", value, put, "parameter", seen)
+            yield from _variables_in(tf, f"{prefix}{name}", value, put, "parameter", seen)
 
 
-def _within(
+def _variables_in(
     tf: Any, name: str, value: Any, put: Put | None, role: Role, seen: set[int]
 ) -> Iterator[Found]:
     if id(value) in seen:
@@ -157,7 +157,7 @@ def _within(
         yield Found(name, value, "captured", False, put)
     else:
         for key, part, other in _parts(value):
-            yield from _within(tf, f"{name}.{key}", part, other, role, seen)
+            yield from _variables_in(tf, f"{name}.{key}", part, other, role, seen)
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, Any, Put | None]]:

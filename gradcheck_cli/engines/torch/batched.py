@@ -61,7 +61,7 @@ class Batched:
         if sum(value.size for value in many[0].values()) > NUMBERS:
             return None
         try:
-            found = self._together(many, at)
+            found = self._values_by_vmap(many, at)
         except Exception:  # the loop shows which errors are the layer's own
             self._works[names] = False
             return None
@@ -70,7 +70,7 @@ class Batched:
             self._works[names] = same
         return found if self._works[names] else None
 
-    def _together(self, many: Sequence[Values], at: At) -> Array:
+    def _values_by_vmap(self, many: Sequence[Values], at: At) -> Array:
         torch = self._torch
         stacked = {
             name: self._tensor(name, np.stack([point[name] for point in many])) for name in many[0]

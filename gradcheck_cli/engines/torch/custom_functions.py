@@ -40,7 +40,7 @@ def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCa
     calls: list[_Call] = []
     with ExitStack() as stack:
         for cls in classes:
-            stack.enter_context(_watched(cls, calls))
+            stack.enter_context(_recording_calls(cls, calls))
         numbers = {node._sequence_nr(): node for node in _nodes(passes.call())}
     names = {id(tensor): name for name, tensor in passes.leaves.items()}
     return [
@@ -124,7 +124,7 @@ def _class_of(node: Any) -> Any:
 
 
 @contextmanager
-def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
+def _recording_calls(cls: Any, calls: list[_Call]) -> Iterator[None]:
     """Record every call of the class inside the block."""
     forward = cls.forward
     separate = is_separate(cls)

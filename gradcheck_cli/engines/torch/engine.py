@@ -61,17 +61,17 @@ class TorchEngine(LoweredEngine):
         return Torch(self._calls, dtype, self.placement.device)
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
-        with self._there():
+        with self._on_device():
             super().differentiate(problem, answer)
 
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
     ) -> None:
-        with self._there():
+        with self._on_device():
             super().descend(problem, losses, path)
 
     @contextmanager
-    def _there(self) -> Iterator[None]:
+    def _on_device(self) -> Iterator[None]:
         """Run on this engine's device, in one thread. Operations that make arrays from nothing
         (`arange`) would otherwise run on the CPU, and threads would wait for each other, because
         the arrays of a spec are small."""

@@ -101,16 +101,16 @@ class Torch(TapeFramework):
     ) -> AbstractContextManager[tuple[list[Any], TangentOf]]:
         if self._level is None:
             return self._at_a_level(primals, tangents)
-        return nullcontext(self._moving(primals, tangents, self._level))
+        return nullcontext(self._duals_of(primals, tangents, self._level))
 
     @contextmanager
     def _at_a_level(
         self, primals: Sequence[Any], tangents: Sequence[Any]
     ) -> Iterator[tuple[list[Any], TangentOf]]:
         with _level(self._torch) as duals:
-            yield self._moving(primals, tangents, duals)
+            yield self._duals_of(primals, tangents, duals)
 
-    def _moving(
+    def _duals_of(
         self, primals: Sequence[Any], tangents: Sequence[Any], duals: Duals
     ) -> tuple[list[Any], TangentOf]:
         # primals in a graph, whose backward may be differentiated

@@ -118,7 +118,7 @@ class TorchSubject(LayerSubject):
             with self.state.loading():
                 load_layer(request.implementation)
         with self.state.seeded():
-            self._function, target = self._found()
+            self._function, target = self._load_callable()
             self.state.set_apart(required_of(target))
         if is_at_hand():  # the layer may be compiled by its author
             clock_stands_still()
@@ -156,7 +156,7 @@ class TorchSubject(LayerSubject):
 
     # Binding
 
-    def _found(self) -> tuple[Callable[..., Any], Any]:
+    def _load_callable(self) -> tuple[Callable[..., Any], Any]:
         """The callable, and the object that has its signature."""
         torch, implementation = self.torch, self.request.implementation
         found = load_layer(implementation)

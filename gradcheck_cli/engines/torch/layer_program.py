@@ -305,7 +305,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         given, made = list(tensors([*args, *kwargs.values()])), list(tensors(result))
         depending = [x for x in given if self._depends(x)]
         moving = [x for x in depending if self._has_derivative(x)]
-        self.refusal = self.refusal or self._refused(func, name, depending, moving, made)
+        self.refusal = self.refusal or self._refusal(func, name, depending, moving, made)
         for y in made if depending else ():
             self._note(y, bool(moving))
         if name not in _SAME_ARRAY:
@@ -314,7 +314,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
                 self.constants += [_numbers(x) for x in given if not self._depends(x)]
         return result
 
-    def _refused(
+    def _refusal(
         self,
         func: Any,
         name: str,

@@ -86,12 +86,12 @@ class TorchLayerRecorder(TorchRecorder):
 
     def _forward(self, cls: Any, forward: Callable[..., Any], *args: Any) -> Any:
         call = Call(cls.apply, args if is_separate(cls) else args[1:], {})
-        given = [self._given(x) for x in call.given]
+        given = [self._argument_slot(x) for x in call.given]
         start, versions = len(self.execution.steps), [x._version for x in call.given]
         result = forward(*args)
         made = list(tensors(result))
         if versions == [x._version for x in call.given] and not self._leads(start, given, made):
-            slots = tuple([self._made(y) for y in made])
+            slots = tuple([self._result_slot(y) for y in made])
             name = f"{cls.__name__}.apply"
             self._add(name, name, False, tuple(given), slots, call)
         return result

@@ -59,22 +59,22 @@ class Watch:
         for name, tensor in self._tensors.items():
             before = self._before.get(name)
             if before is not None:
-                if before[0] == tensor._version and self._same(tensor.detach(), before[1]):
+                if before[0] == tensor._version and self._is_unchanged(tensor.detach(), before[1]):
                     continue
                 found.append(name)
-            self._before[name] = tensor._version, self._kept(tensor.detach())
+            self._before[name] = tensor._version, self._copy_or_fingerprint(tensor.detach())
         return tuple(found)
 
-    def _kept(self, tensor: Any) -> Any:
+    def _copy_or_fingerprint(self, tensor: Any) -> Any:
         """A copy, or a fingerprint of a large tensor, which takes less memory."""
         if tensor.nbytes <= LARGE or tensor.layout is not self._torch.strided:
             return tensor.clone()
         bits = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
         return fingerprint(bits.view(self._torch.uint8).numpy(force=True))
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _is_unchanged(self, one: Any, other: Any) -> bool:
         if isinstance(other, bytes):
-            return bool(self._kept(one) == other)
+            return bool(self._copy_or_fingerprint(one) == other)
         if one.shape != other.shape:
             return False
         if one.is_meta:  # it has no numbers: its writes are counted

@@ -80,7 +80,7 @@ class TorchRecorder(Observer):
         call = Call(func, args, kwargs)
         if call.is_meta():
             return func(*args, **kwargs)
-        slots = tuple([self._given(x) for x in call.given])
+        slots = tuple([self._argument_slot(x) for x in call.given])
         places = written(func)
         changed = [args[i] for i in places if i < len(args)] if places else []
         before = [self._overwrite(tensor) for tensor in changed]
@@ -94,22 +94,24 @@ class TorchRecorder(Observer):
                 self.execution.slots[self.slot(y)].structural = True
         elif name in RANDOM or call.takes_memory():  # another run would differ
             for y in made:
-                self._made(y)
+                self._result_slot(y)
         elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
             moves = name in DATA_MOVEMENT or (getattr(func, "is_view", False) and name != "_conj")
             # The owner of a changed tensor may replace its memory later.
             kept = [y.detach() if any(y is one for one in changed) else y for y in made]
-            self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in kept]), call)
+            self._add(
+                _name(func), name, moves, slots, tuple([self._result_slot(y) for y in kept]), call
+            )
         for tensor, others in zip(changed, before, strict=True):
             self._scatter(tensor, others)
         return result
 
-    def _given(self, x: Any) -> int:
+    def _argument_slot(self, x: Any) -> int:
         return self.slot(x) if isinstance(x, torch.Tensor) else self.execution.add_slot(x, None)
 
-    def _made(self, tensor: Any) -> int:
+    def _result_slot(self, tensor: Any) -> int:
         slot = self._places[_identity(tensor)] = self._new(tensor)
         return slot
 
@@ -175,7 +177,7 @@ class TorchRecorder(Observer):
             args = (slot, self.slot(part))
             first = torch.minimum(around.min(), written.min())
             call = Call(partial(_into, around - first, written - first), (tensor, part), {})
-            self._add("copy_", "copy_", True, args, (self._made(tensor),), call)
+            self._add("copy_", "copy_", True, args, (self._result_slot(tensor),), call)
 
 
 def _offsets(tensor: Any) -> Any:

@@ -46,7 +46,7 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
     if dtype not in info.supported_dtypes("cpu"):
         raise Unsupported(f"it does not support {str(dtype).removeprefix('torch.')}")
     found, why = [], "no sample has a dense input that requires a gradient"
-    for number, sample in enumerate(_drawn(op, most, dtype)):
+    for number, sample in enumerate(_first_samples(op, most, dtype)):
         tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if asks(leaf)]
         if any(tensor.layout != torch.strided for tensor in tensors):
             continue  # a sparse tensor has no entries to step along one by one
@@ -82,7 +82,7 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, op: str, number: int, is_complex: bool) -> None:
         super().__init__()
         dtype = torch.complex128 if is_complex else torch.float64
-        info, sample = database()[op], _drawn(op, number + 1, dtype)[number]
+        info, sample = database()[op], _first_samples(op, number + 1, dtype)[number]
         leaves, tree = tree_flatten(_arguments(sample))
         moving = [i for i, leaf in enumerate(leaves) if asks(leaf)]
         fixed = [
@@ -142,7 +142,7 @@ def _of_own_dtype(op: str, number: int, is_complex: bool) -> list[int]:
 
 
 def _leaves(op: str, number: int, dtype: Any) -> list[Any]:
-    found: list[Any] = tree_flatten(_arguments(_drawn(op, number + 1, dtype)[number]))[0]
+    found: list[Any] = tree_flatten(_arguments(_first_samples(op, number + 1, dtype)[number]))[0]
     return found
 
 
@@ -151,7 +151,7 @@ def _arguments(sample: Any) -> tuple[Any, ...]:
 
 
 @lru_cache(_KEPT)
-def _drawn(op: str, most: int, dtype: Any) -> list[Any]:
+def _first_samples(op: str, most: int, dtype: Any) -> list[Any]:
     """The first samples of an operation, the same in every process."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)

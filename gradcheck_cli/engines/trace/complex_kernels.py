@@ -237,7 +237,7 @@ PAIRS: dict[str, Kernel] = {
 """Rows of the op table for complex numbers."""
 
 
-def _beside(x: Any, number: float) -> Any:
+def _row_of_number(x: Any, number: float) -> Any:
     """The number, (1,), as a row of the run that contains `x`. Computations with it are exact, and
     it does not change with `x`."""
     one = row("getitem")(row("reshape")(x, shape=(-1,)), index=slice(0, 1))
@@ -253,7 +253,7 @@ def _cosines(x: Any, turns: Turns, whole: int) -> Any:
     values = np.array([simple.get(turn, np.nan) for turn in distinct])
     if known.all():
         return values[places].reshape(turns.shape)
-    angles = row("acos")(_beside(x, -1.0)) * (2.0 * distinct) / float(whole)
+    angles = row("acos")(_row_of_number(x, -1.0)) * (2.0 * distinct) / float(whole)
     all_values = row("where")(known, values, row("cos")(angles))
     return row("reshape")(row("take")(all_values, places.reshape(-1), axis=0), shape=turns.shape)
 
@@ -309,7 +309,7 @@ def _scaled(x: Any, y: Any, normalization: int, count: int) -> Any:
     if normalization == BY_COUNT:
         by: Any = float(count)
     else:
-        by = row("sqrt")(_beside(x, float(count)))
+        by = row("sqrt")(_row_of_number(x, float(count)))
     return Pair(y.re / by, y.im / by) if isinstance(y, Pair) else y / by
 
 

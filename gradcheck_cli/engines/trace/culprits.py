@@ -89,7 +89,7 @@ def prove(
     found = local_errors(execution, needed, isolated)
     search = _Search(execution, needed, isolated, target, format)
     culprits, repaired = search.smallest(found)
-    shown = _shown(found, culprits, search.wrong)
+    shown = _places_to_show(found, culprits, search.wrong)
     operations = tuple(described(isolated.shadow, found[i]) for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     note = "" if culprits else search.unexplained
@@ -101,7 +101,7 @@ def prove(
     return Proof(operations, places, repaired, note, search.exactly, enclosed)
 
 
-def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
+def _places_to_show(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
     """The places of the culprits and of the worst other operations, in order.
 
     An operation that underflows is off by less than the smallest number, and one without a value

@@ -122,10 +122,10 @@ def moved(
             places.append(x)
     everything = np.empty(len(pool), dtype=object)
     everything[:] = pool
-    return [_taken(everything, np.asarray(y)) for y in move(places)]
+    return [_take_places(everything, np.asarray(y)) for y in move(places)]
 
 
-def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
+def _take_places(pool: High, places: np.ndarray[Any, Any]) -> High:
     """`pool[places]`, as an array even for a single place. A place of nan means that the operation
     inserted nan itself."""
     from reference_engine.arithmetic.arbs import objects

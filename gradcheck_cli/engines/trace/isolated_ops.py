@@ -76,7 +76,7 @@ class IsolatedOps:
         ]
         self._compare(slot for place, _ in asked for slot in steps[place].args)
         found: list[tuple[int, int, Array]] = []
-        for part in _together(asked, lambda one: slots[steps[one[0]].results[one[1]]].size):
+        for part in _groups(asked, lambda one: slots[steps[one[0]].results[one[1]]].size):
             made = {place: self._results(steps[place]) for place, _ in part}
             beside = {steps[place].results[k]: made[place][k] for place, k in part}
             where = dict(zip(beside, part, strict=True))
@@ -98,7 +98,7 @@ class IsolatedOps:
             and not isinstance(execution.slots[slot].native, (bool, int, float))
         ]
         self._compared.update(unknown)
-        for part in _together(unknown, lambda slot: execution.slots[slot].size):
+        for part in _groups(unknown, lambda slot: execution.slots[slot].size):
             for keys, pairs in self._pairs({slot: execution.values(slot) for slot in part}):
                 format = pairs.format
                 rounded = pairs.exact if format is None else format.round(pairs.exact)
@@ -156,7 +156,7 @@ def _plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> A
 Item = TypeVar("Item")
 
 
-def _together(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+def _groups(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
     """The items in order, in groups of a reasonable total size."""
     part: list[Item] = []
     total = 0

@@ -40,7 +40,7 @@ def rows_of(kernel: Kernel) -> frozenset[str]:
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for one in _held(function):
+        for one in _constants_and_names(function):
             if isinstance(one, str):
                 texts.add(one)
             elif isinstance(one, types.FunctionType):
@@ -48,7 +48,7 @@ def rows_of(kernel: Kernel) -> frozenset[str]:
     return frozenset(texts & {*TABLE, *INTERNAL})
 
 
-def _held(function: Any) -> Iterator[Any]:
+def _constants_and_names(function: Any) -> Iterator[Any]:
     """The constants of a function, its closure, and the names that it uses."""
     for cell in function.__closure__ or ():
         yield cell.cell_contents

@@ -67,7 +67,11 @@ def local_errors(execution: Execution, needed: Sequence[int], isolated: Isolated
         if at.size:
             doubt = _Doubt(place, slot, at, isolated.results(place)[k].reshape(-1)[at])
             doubts.setdefault(_kind(isolated.shadow, slot), []).append(doubt)
-    found = [one for kind, some in doubts.items() for one in _found(isolated.shadow, some, kind[0])]
+    found = [
+        one
+        for kind, some in doubts.items()
+        for one in _local_errors(isolated.shadow, some, kind[0])
+    ]
     return sorted(found, key=lambda one: (one.place, one.slot))
 
 
@@ -79,7 +83,9 @@ def _kind(shadow: Shadow, slot: int) -> _Kind:
     return shadow.execution.slots[slot].format, np.asarray(shadow[slot]).dtype
 
 
-def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None) -> Iterator[Found]:
+def _local_errors(
+    shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None
+) -> Iterator[Found]:
     """The local errors of all results of one format."""
     exact = np.concatenate([np.asarray(shadow[one.slot]).reshape(-1)[one.at] for one in doubts])
     near = np.concatenate([shadow.near(one.slot).reshape(-1)[one.at] for one in doubts])
@@ -185,11 +191,13 @@ def _errors(
     lost = errors.copy()
     both = np.flatnonzero(finite & given)
     if both.size:
-        errors[both], lost[both] = _off(exact[both], near[both], result[both], format)
+        errors[both], lost[both] = _error_and_loss(exact[both], near[both], result[both], format)
     return errors, lost
 
 
-def _off(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
+def _error_and_loss(
+    exact: High, near: Array, result: Array, format: FloatFormat
+) -> tuple[Array, Array]:
     """The local error of numbers that are all finite."""
     off = differences(exact, result)
     with np.errstate(all="ignore"):
@@ -213,8 +221,8 @@ def described(shadow: Shadow, one: Found) -> Operation:
         phase=step.phase,
         node=step.node,
         index=at,
-        inputs=tuple(_met(values(i), at, shape) for i in step.args),
-        exact_inputs=tuple(_met(shadow[i], at, shape) for i in step.args),
+        inputs=tuple(_broadcast_element(values(i), at, shape) for i in step.args),
+        exact_inputs=tuple(_broadcast_element(shadow[i], at, shape) for i in step.args),
         result=float(values(one.slot)[at]),
         exact=to_shown(np.asarray(shadow[one.slot])[at]),
         error=one.error,
@@ -222,7 +230,7 @@ def described(shadow: Shadow, one: Found) -> Operation:
     )
 
 
-def _met(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
+def _broadcast_element(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
     """The element of an argument that meets the element of the result by broadcasting; nan if there
     is none."""
     x = np.asarray(x)

@@ -83,7 +83,7 @@ class ProgramWriter:
         keywords = {**usual, **keywords}
         if not isinstance(keywords.get("index", ()), tuple):
             keywords["index"] = (keywords["index"],)  # as formulas have it
-        known = self._known(op.name, places, keywords, value.shape)
+        known = self._existing_node(op.name, places, keywords, value.shape)
         if known is not None:
             return Symbol(self, value, known)
         name, shorter, keywords = self._shortest(op.name, places, keywords)
@@ -105,7 +105,7 @@ class ProgramWriter:
         )
         return Symbol(self, value, self._builder.append(node))
 
-    def _known(
+    def _existing_node(
         self, op: str, args: tuple[int, ...], keywords: dict[str, Any], shape: tuple[int, ...]
     ) -> int | None:
         """An existing node with the same numbers: for an array that is broadcast to its own shape,
@@ -135,7 +135,7 @@ class ProgramWriter:
         inner = self._builder.nodes[args[0]] if op == "reshape" else None
         if inner is not None and inner.op == "reshape":
             return op, inner.args, keywords
-        if inner is not None and tuple(keywords["shape"]) == self._kept(inner):
+        if inner is not None and tuple(keywords["shape"]) == self._shape_with_axes(inner):
             return inner.op, inner.args, {**inner.keywords, "keepdims": True}
         if inner is not None and inner.op == "getitem":
             index = _without_axes(inner.keywords["index"], inner.shape, tuple(keywords["shape"]))
@@ -143,7 +143,7 @@ class ProgramWriter:
                 return "getitem", inner.args, {"index": index}
         return op, args, keywords
 
-    def _kept(self, node: Node) -> tuple[int, ...] | None:
+    def _shape_with_axes(self, node: Node) -> tuple[int, ...] | None:
         """The shape of a reduction with its axes kept; None for other rows."""
         if node.keywords.get("keepdims") is not False:
             return None
@@ -299,7 +299,7 @@ def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | N
         step = int(steps[0]) if len(steps) else 1
         stretch = slice(int(one[0]), int(one[-1]) + 1, step if step > 1 else None)
         found.append(slice(None) if len(one) == size else stretch)
-    return _written(found)
+    return _index_from(found)
 
 
 def _without_axes(
@@ -321,10 +321,10 @@ def _without_axes(
         if length and (not left or left.pop() != length):
             return None
         found.append(part)
-    return None if left else _written(found)
+    return None if left else _index_from(found)
 
 
-def _written(reversed_index: list[int | slice]) -> tuple[int | slice, ...]:
+def _index_from(reversed_index: list[int | slice]) -> tuple[int | slice, ...]:
     """The index without full slices at its end."""
     while reversed_index and reversed_index[0] == slice(None):
         reversed_index.pop(0)

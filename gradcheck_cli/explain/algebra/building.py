@@ -119,16 +119,16 @@ class ExprBuilder:
     def expr(self, norm: NormalForm) -> Expr:
         """An expression with this normal form."""
         if norm.expr is None:
-            norm.expr = self._made(norm)
+            norm.expr = self._expr_of(norm)
             self._norms.setdefault(id(norm.expr), norm)
         made: Expr = norm.expr
         return made
 
     def rebuilt(self, norm: NormalForm) -> Expr:
         """A new expression with this normal form, built from its parts."""
-        return self.expr(norm) if norm.kind == "atom" else self._made(norm)
+        return self.expr(norm) if norm.kind == "atom" else self._expr_of(norm)
 
-    def _made(self, norm: NormalForm) -> Expr:
+    def _expr_of(self, norm: NormalForm) -> Expr:
         if norm.kind == "number":
             return self.number(norm.value)
         if norm.kind == "call":

@@ -313,12 +313,12 @@ class Fit:
 
 
 @cache
-def _needed(p: NormalForm) -> frozenset[str]:
+def _required_ops(p: NormalForm) -> frozenset[str]:
     """The operations that a form must contain to match a pattern. Operations on constants alone may
     have become numbers, and powers products."""
     parts = (*p.args, *(part for part, _ in p.parts))
     own = {p.op} if p.kind == "call" and p.op != "power" and not all(map(_constant, p.args)) else ()
-    return frozenset(own).union(*map(_needed, parts))
+    return frozenset(own).union(*map(_required_ops, parts))
 
 
 def _constant(p: NormalForm) -> bool:
@@ -329,7 +329,7 @@ def _constant(p: NormalForm) -> bool:
 
 def fits(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
     """All ways to match a part at the top of `t` with `p`."""
-    if not _needed(p) <= t.calls:
+    if not _required_ops(p) <= t.calls:
         return
     if p.kind == "product":
         yield from _fits_product(algebra, p, t)

@@ -76,7 +76,7 @@ class Algebra:
         return found
 
     def number(self, value: float) -> NormalForm:
-        return self._interned(_same(value), "number", value=value + 0.0)
+        return self._interned(_twelve_digits(value), "number", value=value + 0.0)
 
     def variable(self, name: str) -> NormalForm:
         return self._interned(name, "variable", op=name)
@@ -117,7 +117,10 @@ class Algebra:
             return self.number(constant)
         if constant == 0 and len(kept) == 1:
             return self.scaled(*kept[0])
-        key = (_same(constant), tuple((term.number, _same(c)) for term, c in kept))
+        key = (
+            _twelve_digits(constant),
+            tuple((term.number, _twelve_digits(c)) for term, c in kept),
+        )
         return self._interned(key, "sum", value=constant, parts=tuple(kept))
 
     def product(
@@ -144,10 +147,13 @@ class Algebra:
         if len(kept) == 1 and kept[0][0].kind == "sum" and kept[0][1] == 1:
             return self.scaled(kept[0][0], coefficient)
         kept = [(self._turned(f) if e % 2 == 0 else f, e) for f, e in kept]
-        if _same(coefficient) == 1 and len(kept) == 1 and _same(kept[0][1]) == 1:
+        if _twelve_digits(coefficient) == 1 and len(kept) == 1 and _twelve_digits(kept[0][1]) == 1:
             return kept[0][0]
         kept.sort(key=lambda part: part[0].number)
-        key = (_same(coefficient), tuple((factor.number, _same(e)) for factor, e in kept))
+        key = (
+            _twelve_digits(coefficient),
+            tuple((factor.number, _twelve_digits(e)) for factor, e in kept),
+        )
         return self._interned(key, "product", value=coefficient, parts=tuple(kept))
 
     def _turned(self, norm: NormalForm) -> NormalForm:
@@ -164,7 +170,10 @@ class Algebra:
         if norm.kind == "sum":
             parts = tuple((term, c * coefficient) for term, c in norm.parts)
             value = norm.value * coefficient
-            key = (_same(value), tuple((term.number, _same(c)) for term, c in parts))
+            key = (
+                _twelve_digits(value),
+                tuple((term.number, _twelve_digits(c)) for term, c in parts),
+            )
             return self._interned(key, "sum", value=value, parts=parts)
         return self.product([(norm, 1.0)], coefficient)
 
@@ -209,7 +218,7 @@ def term_count(algebra: Algebra, norm: NormalForm) -> int:
     return len(terms) + (constant != 0)
 
 
-def _same(value: float) -> float:
+def _twelve_digits(value: float) -> float:
     """The value to twelve digits, so that coefficients computed in two ways are equal."""
     return float(f"{value:.12g}") + 0.0 if math.isfinite(value) else value
 

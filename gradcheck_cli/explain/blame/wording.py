@@ -20,7 +20,7 @@ NAMED = 3  # the most operations that a proof names; others are counted
 
 def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     """A short description for the caret line."""
-    shown, name = _shown(traces, op), traces.fmt.name
+    shown, name = _operation_words(traces, op), traces.fmt.name
     if kind == "genuine overflow" and traces.target is not None:
         size = f"{abs(traces.target):.3g}" if np.isfinite(traces.target) else "more than 1.8e+308"
         return f"the truth does not fit {name}: {size} > {traces.fmt.largest:.3g}"
@@ -53,16 +53,16 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
     if kind == "saturation":
         y = None if op.node is None else traces.number(op.node, op.index)
         told = "" if y is None else f" {number(y, 9)}"
-        return f"derivative computed from the rounded result{told}: gives {_beside(op)}"
+        return f"derivative computed from the rounded result{told}: gives {_computed_and_exact(op)}"
     if kind == "clip that kills the gradient":
         result_told, exact_told = apart(result, exact)
         return f"derivative is {result_told} on this side of the bound; exact: {exact_told}"
     if kind == "tie" and result != exact:
-        return f"takes a different branch from exact arithmetic: gives {_beside(op)}"
+        return f"takes a different branch from exact arithmetic: gives {_computed_and_exact(op)}"
     if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
-        return f"magnifies rounding: {shown} = {_beside(op, 9)}"
+        return f"magnifies rounding: {shown} = {_computed_and_exact(op, 9)}"
     if kind == "inaccurate kernel" and op.name == UNNAMED:
-        return f"the engine's own formula is off: {shown} = {_beside(op)}"
+        return f"the engine's own formula is off: {shown} = {_computed_and_exact(op)}"
     where = "" if op.phase == "forward" else f"{op.phase} "
     if op.name == UNNAMED and op.phase != "forward":
         return where + _derivative_by_numbers(traces, op)
@@ -78,10 +78,10 @@ def _equation(op: Operation, shown: str) -> str:
     """The operation's result, and the exact one."""
     if op.name == UNNAMED and op.phase != "forward":
         return f"{shown} gives {number(op.result)}"
-    return f"{shown} = {_beside(op) if np.isfinite(op.exact) else number(op.result)}"
+    return f"{shown} = {_computed_and_exact(op) if np.isfinite(op.exact) else number(op.result)}"
 
 
-def _beside(op: Operation, digits: int = 6) -> str:
+def _computed_and_exact(op: Operation, digits: int = 6) -> str:
     """The computed result, and the exact one."""
     result, exact = apart(op.result, op.exact, digits)
     return f"{result}; exact: {exact}"
@@ -101,7 +101,7 @@ def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
         return f"of {name} gives {number(result)} in every precision"
     if result == 0 and abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {exact:.3g} becomes 0"
-    return f"of {name} gives {_beside(op)}"
+    return f"of {name} gives {_computed_and_exact(op)}"
 
 
 def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
@@ -114,13 +114,13 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     if result == 0 and exact != 0 and np.isfinite(exact):
         return f"becomes zero in {fmt.name}: {shown} = 0; exact: {exact:.3g}"
     if np.isfinite(result) and np.isfinite(exact):
-        return f"loses digits in {fmt.name}: {shown} = {_beside(op, 9)}"
+        return f"loses digits in {fmt.name}: {shown} = {_computed_and_exact(op, 9)}"
     if np.isfinite(exact):
-        return f"{shown} = {_beside(op)}"
+        return f"{shown} = {_computed_and_exact(op)}"
     return f"{shown} = {number(result)}"
 
 
-def _shown(traces: Traces, op: Operation) -> str:
+def _operation_words(traces: Traces, op: Operation) -> str:
     """The operation with its inputs: as in the formula if it is the node's own, else with the
     engine's name."""
     if op.node is None:
@@ -143,7 +143,7 @@ def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     """The story of the forward and backward pass, in numbers."""
     if op.phase == "forward":
         story = _absorbed(traces, op) if kind in ("absorption", "absorbed epsilon") else []
-        story.append(f"{_shown(traces, op)} = {number(op.result)}")
+        story.append(f"{_operation_words(traces, op)} = {number(op.result)}")
         if op.node is not None:
             story += _downstream(traces, op.node, op.index)
         if op.node in traces.stated:
@@ -172,7 +172,7 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
         return f"{called(op.name, op.inputs, op.result)} = {number(op.result)}"
     node = traces.program.nodes[op.node]
     shown = called(op.name, op.inputs, op.result)
-    told = f"{shown} = {_beside(op, 3) if np.isfinite(op.exact) else number(op.result)}"
+    told = f"{shown} = {_computed_and_exact(op, 3) if np.isfinite(op.exact) else number(op.result)}"
     if (index := accumulated(traces, op)) is not None:
         return f"the contributions to {quoted(traces.program.nodes[index].text)}: {told}"
     args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]

@@ -122,7 +122,7 @@ class _Search:
             for made in going_on[:width]:
                 if made.steps and len(following) >= ENOUGH:
                     break
-                for more in self._again(made):
+                for more in self._rewritten_once_more(made):
                     if id(more.root) not in seen:
                         seen.add(id(more.root))
                         following.append(more)
@@ -186,14 +186,14 @@ class _Search:
         for expr in places[-PLACES:]:
             yield from self._rewritten_at(made, expr, 0)
 
-    def _again(self, made: _Rewritten) -> Iterator[_Rewritten]:
+    def _rewritten_once_more(self, made: _Rewritten) -> Iterator[_Rewritten]:
         """The program with one more rewrite."""
         count = len(self._program.nodes)
         far = NEXT if made.steps else FAR
         if self._everywhere or count <= SMALL:
             far = count
         seeds = [made.new, *self._blamed] if made.steps else self._blamed
-        for expr, distance in _around(made.root, seeds, far):
+        for expr, distance in _operations_near(made.root, seeds, far):
             yield from self._rewritten_at(made, expr, distance)
 
     def _rewritten_at(self, made: _Rewritten, expr: Expr, distance: int) -> Iterator[_Rewritten]:
@@ -300,7 +300,7 @@ class _Search:
             rules=tuple(step.rule.text for step in made.steps),
             part=part,
             condition=" and ".join(_formula(forest.to_program(c, span)) for c in conditions),
-            holds=self._all(conditions, span),
+            holds=self._conjunction(conditions, span),
             kink="; ".join(dict.fromkeys(told)).replace(" == ", " = "),
             custom=rewritten.has_custom_gradient and not program.has_custom_gradient,
         )
@@ -310,7 +310,7 @@ class _Search:
             return self._program.nodes[old.origin].text
         return _formula(self._forest.to_program(old, span))
 
-    def _all(self, conditions: Sequence[Expr], span: Span) -> Program | None:
+    def _conjunction(self, conditions: Sequence[Expr], span: Span) -> Program | None:
         """The conditions as one program, or None."""
         if not conditions:
             return None
@@ -340,7 +340,7 @@ def _added_operations(expr: Expr) -> int:
     return count
 
 
-def _around(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int]]:
+def _operations_near(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int]]:
     """Operations of `root` at most `far` steps from one of the seeds, nearest first."""
     order = ordered(root)
     parents: dict[int, list[Expr]] = {id(expr): [] for expr in order}

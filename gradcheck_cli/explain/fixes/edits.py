@@ -143,7 +143,7 @@ def edits(
         found.append((order, Edit(place, after, ast.unparse(whole))))
 
     value = returned.value
-    for name in _reached(returned):
+    for name in _defined_names(returned):
         definition = returned.definitions[name]
         place = returned.read.place_of(definition)
         for new in maker.edited(definition):
@@ -162,7 +162,7 @@ def _added(old: ast.expr, new: ast.expr) -> int:
     return sum((after - before).values())
 
 
-def _reached(returned: Returned) -> list[str]:
+def _defined_names(returned: Returned) -> list[str]:
     """The names with a definition that the expression depends on, the nearest first."""
     found: dict[str, None] = {}
     waiting = [returned.value]
@@ -210,7 +210,7 @@ class _Maker:
     def edited(self, root: ast.expr) -> Iterator[ast.expr]:
         """The expression with one edit, for every edit at every place."""
         yield from self._scaled(root)
-        yield from self._inside(root)
+        yield from self._edits_within(root)
         for name in self._names:
             for projected in self._projected(name):
                 yield from (_parsed(f"{one} * ({projected})") for one in self._names)
@@ -227,10 +227,10 @@ class _Maker:
         for slope in self._slopes:
             yield ast.BinOp(term, ast.Mult(), slope)
 
-    def _inside(self, node: ast.expr) -> Iterator[ast.expr]:
+    def _edits_within(self, node: ast.expr) -> Iterator[ast.expr]:
         yield from self._edits_of(node)
         for field, child in _parts(node):
-            for new in self._inside(child):
+            for new in self._edits_within(child):
                 yield _with(node, field, new)
             if _is_term(node, child):
                 for new in self._scaled(child):

@@ -69,7 +69,7 @@ def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> 
     ]
     if not pairs:
         return None
-    return _made(program, writer, pull_back(pairs, [variable]).get(variable.record))
+    return _rule_program(program, writer, pull_back(pairs, [variable]).get(variable.record))
 
 
 def _outputs(program: Program) -> list[int]:
@@ -97,7 +97,7 @@ def forward_program(
         x_dot = writer.input(tangent_of(name), np.ones(np.shape(values[name])))
         symbols[name] = Dual(level, symbols[name], x_dot)
     y = run_on_symbols(program, writer, symbols, "float64")
-    return _made(program, writer, y.tangent if isinstance(y, Dual) else None)
+    return _rule_program(program, writer, y.tangent if isinstance(y, Dual) else None)
 
 
 def _symbols(program: Program, values: Mapping[str, Array]) -> tuple[_Writer, dict[str, Any]]:
@@ -105,7 +105,7 @@ def _symbols(program: Program, values: Mapping[str, Array]) -> tuple[_Writer, di
     return writer, {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
 
 
-def _made(program: Program, writer: _Writer, derivative: Any) -> RuleProgram | None:
+def _rule_program(program: Program, writer: _Writer, derivative: Any) -> RuleProgram | None:
     if not isinstance(derivative, Symbol):
         return None
     found = writer.program(derivative)

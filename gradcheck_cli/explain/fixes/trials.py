@@ -340,14 +340,14 @@ class _Results:
             custom=candidate.custom,
             value=value,
             ulps_before=worst.ulps if worst else None,
-            ulps_after=self._off(value, worst.truth if worst else None),
+            ulps_after=self._error_in_ulps(value, worst.truth if worst else None),
             points=points,
             right=right,
             code=code_of(candidate.part),
             place=candidate.place,
         )
 
-    def _off(self, value: float | None, truth: float | None) -> float | None:
+    def _error_in_ulps(self, value: float | None, truth: float | None) -> float | None:
         if value is None or truth is None or not np.isfinite(truth):
             return None
         return float(abs(value - truth) / FORMATS[self._case.dtype].ulp(truth))

@@ -52,7 +52,7 @@ def reworded(
     mine, theirs = ([_numbers(one, at) for at in points] for one in (original, rewritten))
     far = [(at, numbers) for at in beyond if _is_finite(numbers := _numbers(original, at))]
     theirs += [_numbers(rewritten, at) for at, _ in far]
-    for level, pairs in enumerate(_apart(original, rewritten)):
+    for level, pairs in enumerate(_differing_nodes(original, rewritten)):
         place = _place(original, [old for old, _ in pairs])
         if place is None:
             continue
@@ -136,7 +136,7 @@ class _Identities:
         return found
 
 
-def _apart(original: Program, rewritten: Program) -> Iterator[list[tuple[int, int]]]:
+def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tuple[int, int]]]:
     """The nodes at which the programs differ, the smallest parts first; several, if a loop or a
     function was rewritten in each of its runs."""
     ids = _Identities()

@@ -71,7 +71,7 @@ def tempered_softmax(site: Site) -> Iterator[Expr]:
                 yield site.fitted(call("softmax", exponent, axis=axis), fit)
 
 
-def _others(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:
+def _without_entry(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:
     """x without the entry at `index`; None unless that is one entry of a vector."""
     if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
         return None
@@ -88,7 +88,7 @@ def all_but_one_of_softmax(site: Site) -> Iterator[Expr]:
     """log(1 - softmax(x)[i]) -> logsumexp(the others) - logsumexp(x)"""
     for fit in site.fits("log(1 - softmax(x, axis=A)[I])"):
         x = site.workshop.expr(fit.bindings["x"])
-        others = _others(site, x, fit.bindings["I"])
+        others = _without_entry(site, x, fit.bindings["I"])
         if others is not None:
             logs = [site.call("logsumexp", one) for one in (others, x)]
             yield site.fitted(site.workshop.subtract(*logs), fit)
@@ -99,7 +99,7 @@ def one_of_log_softmax(site: Site) -> Iterator[Expr]:
     """log_softmax(x)[i] -> -softplus(logsumexp(the others) - x[i])"""
     for fit in site.fits("log_softmax(x, axis=A)[I]"):
         x, index = site.workshop.expr(fit.bindings["x"]), fit.bindings["I"]
-        others = _others(site, x, index)
+        others = _without_entry(site, x, index)
         if others is None:
             continue
         mine = site.call("getitem", x, index=index)

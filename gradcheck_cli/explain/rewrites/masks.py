@@ -70,7 +70,7 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
     expr = site.expr
     if expr.op not in ("multiply", "divide"):
         return
-    for mask in _above(expr):
+    for mask in _factors(expr):
         value = site.value(mask)
         beside = {id(part) for part in ordered(expr, stop=mask)} - {id(mask)}
         # in x / sqrt(x ** 2 + y ** 2), x is not a mask
@@ -83,13 +83,13 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
             yield site.call("where", here, inside, site.workshop.number(0))
 
 
-def _above(expr: Expr) -> Iterator[Expr]:
+def _factors(expr: Expr) -> Iterator[Expr]:
     """The factors of a product and of a fraction's numerator, except constants."""
     if expr.op == "divide":
-        yield from _above(expr.args[0])
+        yield from _factors(expr.args[0])
     elif expr.op == "multiply":
         for arg in expr.args:
-            yield from _above(arg)
+            yield from _factors(arg)
     elif expr.op != CONSTANT:
         yield expr
 

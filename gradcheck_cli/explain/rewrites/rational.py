@@ -33,7 +33,7 @@ def _is_rational(expr: Expr) -> bool:
     return expr.op in _RATIONAL
 
 
-def _inside(expr: Expr) -> tuple[list[Expr], list[Expr]]:
+def _operations_and_atoms(expr: Expr) -> tuple[list[Expr], list[Expr]]:
     """Its rational operations, arguments first, and the atoms that they are made of."""
     made: list[Expr] = []
     atoms: dict[Expr, None] = {}
@@ -139,7 +139,7 @@ def one_fraction(site: Site) -> Iterator[Expr]:
         return
     if not has_at_most(expr, LARGEST):
         return
-    made, atoms = _inside(expr)
+    made, atoms = _operations_and_atoms(expr)
     variables = [atom for atom in atoms if atom.op != CONSTANT]
     signs = sum(part.op in ("add", "subtract") for part in made)
     if not signs or not 0 < len(variables) <= MOST_ATOMS:

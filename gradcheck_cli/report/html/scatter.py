@@ -74,12 +74,12 @@ class _Scale:
         smallest = float(np.min(sizes, initial=self.largest))
         self.unit = max(smallest, self.largest * self.LEAST)
         both = bool(np.any(values < 0)), bool(np.any(values > 0))
-        top = self._moved(self.largest) * 1.06
+        top = self._asinh_position(self.largest) * 1.06
         self.low, self.high = (-top if both[0] else 0.0), (top if both[1] else 0.0)
         if self.low == self.high:
             self.high = top
 
-    def _moved(self, value: float) -> float:
+    def _asinh_position(self, value: float) -> float:
         return (
             math.asinh(value / self.unit)
             if math.isfinite(value / self.unit)
@@ -88,7 +88,7 @@ class _Scale:
 
     def at(self, value: float, start: float, end: float) -> float:
         """The position of a value between the two ends of an axis."""
-        part = (self._moved(value) - self.low) / (self.high - self.low)
+        part = (self._asinh_position(value) - self.low) / (self.high - self.low)
         return start + part * (end - start)
 
     def ticks(self) -> Iterator[float]:

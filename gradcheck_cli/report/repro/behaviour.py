@@ -392,7 +392,9 @@ class Behaviour:
         NoScript."""
         if self.finding.code == Codes.MISSING_OUTPUT:
             words = f"({self.finding.message})"
-            yield self._put(_RETURNED, is_output=_IS_OUTPUT[self.framework], words=words)
+            yield self._filled_template(
+                _RETURNED, is_output=_IS_OUTPUT[self.framework], words=words
+            )
             return
         other = self.finding.other_run
         run = None if other is None else OTHER_RUNS[other.way]
@@ -403,8 +405,8 @@ class Behaviour:
             or not {self.framework, other.way} & {*run.frameworks, *own}
         ):
             raise NoScript("no run of the framework alone shows how it behaves")
-        result = "y" if other.of_value else self._put(_GRADIENTS[self.framework])
-        yield self._put(_RUNS[self.framework], result=result)
+        result = "y" if other.of_value else self._filled_template(_GRADIENTS[self.framework])
+        yield self._filled_template(_RUNS[self.framework], result=result)
         words, lines = run.words, own.get(other.way, run.lines)
         if other.layout:
             in_memory, laid_out = _LAYOUTS[other.layout]
@@ -416,18 +418,18 @@ class Behaviour:
         if "other" in lines:
             moved = "".join(f", {name!r}: 1.015625 * inputs[{name!r}]" for name in self.inputs)
             yield f"other = {{**inputs{moved}}}"
-        lines = self._put(lines)
+        lines = self._filled_template(lines)
         if other.raises:
             lines = _TRIED.format(lines=textwrap.indent(lines, "    "))
         yield lines
         half = FORMATS[parts_of(self._dtype)].half
-        yield self._put(_COMPARED, words=f"({words})", half=half)
+        yield self._filled_template(_COMPARED, words=f"({words})", half=half)
 
     @property
     def _dtype(self) -> str:
         return self.finding.dtype or "float64"
 
-    def _put(self, text: str, **more: object) -> str:
+    def _filled_template(self, text: str, **more: object) -> str:
         """The template with its placeholders replaced by the expressions of this layer."""
         finding = self.finding
         title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {self._dtype}"

@@ -92,7 +92,7 @@ def cpp_script(finding: Finding, spec: Spec, known: str, half: float) -> str:
         message=" ".join(finding.message.split()),
         folder="EIGEN",
         file="repro.cpp",
-        unit=_used(_alone(text)),
+        unit=_used(_with_headers(text)),
         lines=lines,
         truth="not known" if entry.truth is None else f"{entry.truth!r} {known}".strip(),
         is_right=is_right,
@@ -166,7 +166,9 @@ def _of_layer(
     values = {name: one.value for name, one in point.items()}
     text, places = unit(layer, values, dtype)
     arrays = [values[name] for name in places]
-    told = _SHAPE.format(real=REALS[dtype], values=_listed(_all(arrays)), index=_listed(output))
+    told = _SHAPE.format(
+        real=REALS[dtype], values=_listed(_flat_numbers(arrays)), index=_listed(output)
+    )
     call = _call(
         "gradcheck_layer",
         dtype,
@@ -205,7 +207,7 @@ def _call(
         computed = _ONE.format(found=found, place=place or "lost")
     return _CALL.format(
         real=REALS[dtype],
-        values=_listed(_all(arrays)),
+        values=_listed(_flat_numbers(arrays)),
         entries=entries,
         function=function,
         first=first,
@@ -215,7 +217,7 @@ def _call(
     )
 
 
-def _alone(text: str) -> str:
+def _with_headers(text: str) -> str:
     """The translation unit with our headers and the user's inserted in place of their names."""
     included: set[str] = set()
 
@@ -246,7 +248,7 @@ def _used(text: str) -> str:
         blocks = kept
 
 
-def _all(arrays: Sequence[Array]) -> Array:
+def _flat_numbers(arrays: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0), *map(np.ravel, arrays)])
 
 

@@ -60,7 +60,7 @@ def source_of(
     layer: Implementation, tree: ast.Module, roots: tuple[str, ...], framework: str
 ) -> str:
     """The statements of the module that define `roots`, or an import of them."""
-    needed = _needed(tree, roots)
+    needed = _needed_statements(tree, roots)
     is_own = all(_is_known(one, framework) for one in needed)
     return "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(Path(layer.file), roots)
 
@@ -87,7 +87,7 @@ def _bound(node: ast.stmt) -> Iterator[str]:
             yield from (one.id for one in stored if isinstance(one.ctx, ast.Store))
 
 
-def _needed(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
+def _needed_statements(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
     """The statements of the module, in order, that bind `roots`, those that they depend on, and
     those that extend them, as `defvjp` adds a rule to a custom derivative."""
     imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))

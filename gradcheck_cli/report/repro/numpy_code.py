@@ -127,10 +127,10 @@ def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:
     args, kwargs = found.arguments({name: _Code(f"inputs[{name!r}]") for name in inputs})
     call = f"{forward}({_listed(args, kwargs)})"
     pulled = f"{backward}({_listed(['y_bar', *_rest(found)], found.extra)})"
-    return PairCode(source, made, "layer", call, pulled, _settled(found), found.order)
+    return PairCode(source, made, "layer", call, pulled, _unpacking_of(found), found.order)
 
 
-def _settled(found: Convention) -> str:
+def _unpacking_of(found: Convention) -> str:
     """The statement that takes `y`, and `cache` if there is one, from the result of forward."""
     if found.style == "cache":
         return "y, cache = y"

@@ -37,7 +37,7 @@ class KindOfGradient(Derivative):
     raises."""
 
     def parts(self) -> Iterator[str]:
-        modes, name = self._moved()
+        modes, name = self._modes_and_input()
         if len(modes) > 2:
             raise NoScript("it is a third derivative")
         index = () if modes == ("reverse",) else (0,) * self.inputs[name].value.ndim
@@ -55,7 +55,7 @@ class KindOfGradient(Derivative):
         yield _KIND.format(gradient=f"{gradient}(inputs)", dtype=dtype)
 
     def end(self) -> str:
-        finding, (modes, name) = self.finding, self._moved()
+        finding, (modes, name) = self.finding, self._modes_and_input()
         shape = self.inputs[name].value.shape if modes == ("reverse",) else ()
         usual = f"{finding.dtype} of shape {shape}"
         title, version = title_of(finding), self.language.version
@@ -63,7 +63,7 @@ class KindOfGradient(Derivative):
         end = END.format(title=title, version=version, truth=truth, known="")
         return end + f"sys.exit(0 if computed == {usual!r} else 1)\n"
 
-    def _moved(self) -> tuple[tuple[Mode, ...], str]:
+    def _modes_and_input(self) -> tuple[tuple[Mode, ...], str]:
         """The modes, and the differentiated input."""
         mode: Any = self.finding.mode or "reverse"
         name = self.finding.input

@@ -192,7 +192,7 @@ class Cluster:
                 for number in numbers:
                     self._post(queue, [number])
                 return
-            seconds, results = 0.0, [self._lost(self._specs[numbers[0]], str(error))]
+            seconds, results = 0.0, [self._result_of_lost(self._specs[numbers[0]], str(error))]
         future.release()
         for number, result in zip(numbers, results, strict=True):
             del self._specs[number]
@@ -224,7 +224,7 @@ class Cluster:
         if without and there:
             self._news.append(Notice(f"{engine} is missing on {', '.join(without)}"))
 
-    def _lost(self, spec: Spec, detail: str) -> SpecResult:
+    def _result_of_lost(self, spec: Spec, detail: str) -> SpecResult:
         """The result of a spec whose node was lost at every attempt, as happens if the spec takes
         all memory of a node."""
         plan = make_plan(spec, self._options, self._registered)

@@ -136,7 +136,7 @@ class Local:
                 work.waiting += 1
                 self._pool.submit(self._task(number, batch))
         if work.waiting == 0:
-            self._finished.append(Examined(number, self._settled(self._works.pop(number))))
+            self._finished.append(Examined(number, self._settled_result(self._works.pop(number))))
             for engine in {None, *work.plan.engines}:
                 self._pool.forget((self._run, number, engine))
 
@@ -163,7 +163,7 @@ class Local:
             work.keep(place, answer)
         self._go_on(key.spec)
 
-    def _settled(self, work: Work) -> SpecResult:
+    def _settled_result(self, work: Work) -> SpecResult:
         every = usual(self._registered)
         return settle(work.plan, self._options, every, work.found(), self._known)
 

@@ -74,7 +74,7 @@ class Crew:
             while True:
                 if self._killed:
                     return None
-                task = self._next(keeper)
+                task = self._next_task(keeper)
                 if task is not None or self._finishing:
                     return task
                 self._changed.wait()
@@ -145,7 +145,7 @@ class Crew:
         for keeper in list(self._keepers):
             keeper.join()
 
-    def _next(self, keeper: Keeper) -> Task | None:
+    def _next_task(self, keeper: Keeper) -> Task | None:
         """The first task that belongs to this worker or to none. Tasks of other workers go to
         them."""
         mine = self._owned[keeper]

@@ -20,7 +20,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 def usual_limit() -> float:
     """The memory that one engine may take by default, in gigabytes: USUAL_GB, or a share of a
     smaller machine."""
-    held = [size for size in (_physical(), _granted()) if size]
+    held = [size for size in (_physical(), _memory_limit()) if size]
     return min([USUAL_GB, *(_SHARE * size / 1e9 for size in held)])
 
 
@@ -31,7 +31,7 @@ def _physical() -> int:
         return 0
 
 
-def _granted() -> int:
+def _memory_limit() -> int:
     """The memory limit of the container in bytes, or 0 if there is none (cgroup v2, then v1)."""
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
@@ -50,7 +50,7 @@ def is_scarce() -> bool:
 def available() -> float:
     """The bytes that this machine, or the container, has left. Infinity if that is unknown."""
     left = 1024 * _of_the_machine().get("MemAvailable", math.inf)
-    if granted := _granted():
+    if granted := _memory_limit():
         with contextlib.suppress(OSError, ValueError):  # cgroup v1 has another file
             left = min(left, granted - int(Path("/sys/fs/cgroup/memory.current").read_text()))
     return left

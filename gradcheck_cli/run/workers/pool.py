@@ -89,10 +89,10 @@ def cores() -> int:
     mine = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         mine = len(os.sched_getaffinity(0))
-    return max(1, math.ceil(min(mine, _granted())))
+    return max(1, math.ceil(min(mine, _cpu_limit())))
 
 
-def _granted(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
+def _cpu_limit(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
     """The processors of the container (cgroup v2): "QUOTA PERIOD", or "max PERIOD" without a
     limit."""
     try:

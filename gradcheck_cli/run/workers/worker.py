@@ -60,7 +60,7 @@ def main() -> None:
         for number, question in enumerate(request.questions, request.first):
             output.refill()
             if watched is None and type(question).__name__ in USERS:
-                watched = _watched()
+                watched = _process_state()
             line.answer(engine, number, question, watched)
     with contextlib.suppress(Exception):
         engine.close()
@@ -116,7 +116,7 @@ class _Line:
         self.write(channel.SoFar(number, value))
 
 
-def _watched() -> Process:
+def _process_state() -> Process:
     """The state of the process before it runs code of a user. The code that compares states is
     imported before, so that user code cannot change it unseen."""
     import gradcheck_cli.checks.examination  # noqa: F401
@@ -168,7 +168,7 @@ def _load(target: str, where: Sequence[str], line: _Line) -> Engine | None:
 
 def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
     try:
-        return _asked(engine, question, so_far)
+        return _answer_to(engine, question, so_far)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_of_our_line
         from gradcheck_cli.run.workers.replies import failed
@@ -182,7 +182,7 @@ def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any
         return failed(engine.capabilities.name, question, failure)
 
 
-def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
+def _answer_to(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
     """The answer to a question. `so_far` receives parts that are already known. May raise
     anything."""
     from gradcheck_cli.engines import answers

@@ -144,7 +144,7 @@ def test_every_array_of_a_formula_is_on_the_device_of_torch() -> None:
     program = program_of("sum(take(x, n, axis=0) * arange(2) * 3 + ones_like(x)) ** 2", values)
     arrays = engine.framework("float32")
     prepared = prepare(program, arrays, "float32")
-    with engine._there():
+    with engine._on_device():
         made = prepared.run([arrays.leaf(values["x"]), arrays.array(values["n"])])
     tensors = [value for value in made if isinstance(value, torch.Tensor)]
     assert len(tensors) >= 6

@@ -11,7 +11,7 @@ from gradcheck_cli.run.workers import pool
 def test_what_a_container_is_granted(tmp_path: Path, text: str, count: float) -> None:
     file = tmp_path / "cpu.max"
     file.write_text(text)
-    assert pool._granted(file) == count
+    assert pool._cpu_limit(file) == count
 
 
 def test_there_is_a_processor() -> None:

@@ -169,7 +169,7 @@ def _pad(x: Any, value: Any, padding_config: Any) -> Any:
     return np.pad(x, widths, constant_values=value)
 
 
-def _same(x: Any, **how: Any) -> Any:
+def _identity(x: Any, **how: Any) -> Any:
     return x
 
 
@@ -183,7 +183,7 @@ MOVED: dict[str, Kernel] = {
     "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
     "concatenate": lambda *xs, dimension: np.concatenate(xs, axis=dimension),
     "pad": _pad,
-    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _same),
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _identity),
 }
 """Data movement by NumPy, for arrays of any elements."""
 

@@ -34,7 +34,7 @@ def _spread_over(values: Any, places: Places) -> Any:
     return _flat(row("broadcast_to")(values, shape=places.shape))
 
 
-def _put(x: Any, places: Places, values: Any) -> Any:
+def _with_values_at(x: Any, places: Places, values: Any) -> Any:
     """x with the values at the places. If several have the same place, the last one counts."""
     pool = row("concatenate")(_flat(x), _spread_over(values, places))
     taken = np.arange(x.size)
@@ -61,11 +61,11 @@ def _reduced(x: Any, places: Places, values: Any, reduce: str, with_x: bool) -> 
 
 def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     index = tuple(slice(None) if i is None else i for i in indices)
-    return (_added if accumulate else _put)(x, _places(x)[index], values)
+    return (_added if accumulate else _with_values_at)(x, _places(x)[index], values)
 
 
 def _put_flat(x: Any, index: Places, values: Any, accumulate: bool = False) -> Any:
-    return (_added if accumulate else _put)(x, index % max(x.size, 1), values)
+    return (_added if accumulate else _with_values_at)(x, index % max(x.size, 1), values)
 
 
 def _at(x: Any, dim: int, index: Places) -> Places:
@@ -87,7 +87,9 @@ def _scatter(x: Any, dim: int, index: Places, values: Any, *, reduce: str = "") 
         return _spread_out(x, dim, index, values, reduce)
     places = _at(x, dim, index)
     values = _part(values, index.shape)
-    return _reduced(x, places, values, reduce, True) if reduce else _put(x, places, values)
+    return (
+        _reduced(x, places, values, reduce, True) if reduce else _with_values_at(x, places, values)
+    )
 
 
 def _spread_out(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
@@ -123,7 +125,7 @@ def _index_reduce(
 
 
 def _index_fill(x: Any, dim: int, index: Places, value: Any) -> Any:
-    return _put(x, _slices_at(x, dim, index), value)
+    return _with_values_at(x, _slices_at(x, dim, index), value)
 
 
 def _pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:

@@ -42,13 +42,13 @@ def _batch_norm(
     )
     if not training:
         y = (x - mean) * row("rsqrt")(var + eps)
-        return _affine(y, weight, bias), *_nothing(x)
+        return _affine(y, weight, bias), *_two_empty(x)
     mean, scale = _moments(x, tuple(i for i in range(x.ndim) if i != 1), eps)
     flat = [row("reshape")(a, shape=(-1,)) for a in (mean, scale)]
     return _affine((x - mean) * scale, weight, bias), *flat
 
 
-def _nothing(x: Any) -> tuple[Any, Any]:
+def _two_empty(x: Any) -> tuple[Any, Any]:
     empty = row("getitem")(row("reshape")(x, shape=(-1,)), index=slice(0, 0))
     return empty, empty
 
