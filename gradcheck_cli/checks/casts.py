@@ -54,7 +54,7 @@ class Casts:
                 yield f"{name}: the {dtype} backward pass continues in {cast.dtype}{where}"
 
 
-def wrong_without(
+def wrong_without_casts(
     case: Case, noise: Callable[[], Mapping[str, Array]] = dict
 ) -> tuple[Finding, ...]:
     """Findings about gradients that are wrong even without the layer's casts (`case.wide`). They

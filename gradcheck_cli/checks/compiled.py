@@ -70,7 +70,7 @@ def blamed_on_a_stage(
             elif one.before:
                 one.wrong_from = stage
             else:
-                one.wrong_without = True
+                one.wrong_without_casts = True
     return tuple(part for finding in findings for part in _by_stage(finding, suspects, last))
 
 
@@ -84,12 +84,12 @@ class _Suspect:
     entry: Entry | None
     before: str = ""
     wrong_from: str = ""
-    wrong_without: bool = False  # wrong without the compiler, too
+    wrong_without_casts: bool = False  # wrong without the compiler, too
     silent: list[str] = field(default_factory=list)
 
     @property
     def is_settled(self) -> bool:
-        return self.wrong_without or bool(self.wrong_from)
+        return self.wrong_without_casts or bool(self.wrong_from)
 
     def stage(self, last: str) -> str:
         """The stage to blame."""
@@ -102,7 +102,7 @@ def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iter
     groups: dict[tuple[str, str], list[Entry]] = {}
     for one in suspects:
         if one.finding is finding:
-            is_compilers = one.before and not one.wrong_without
+            is_compilers = one.before and not one.wrong_without_casts
             how = (one.before, one.stage(last)) if is_compilers else ("", "")
             groups.setdefault(how, []).extend([one.entry] if one.entry else [])
     if not groups:

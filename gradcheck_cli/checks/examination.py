@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
-from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
+from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without_casts
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.checks.causes.framework_rules import alone
 from gradcheck_cli.checks.causes.rough_points import with_rough_points
@@ -34,7 +34,7 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
+from gradcheck_cli.checks.subjects import Subjects, draws_other_numbers, with_runs_at_point
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
@@ -116,7 +116,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         else:
             failure = _failure(error, problem)
             if not isinstance(error, RaisedLater):  # its message names the place
-                failure = raised_beside(engine, problem, failure)
+                failure = with_runs_at_point(engine, problem, failure)
             answer = LayerAnswer(failure=failure)
     return replace(
         answer,
@@ -198,7 +198,7 @@ class _Examination:
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)
-            self._bind_what_was_left(bind)
+            self._rebind_if_arrays_left(bind)
             return self._in_requested_dtype(self._run_steps())
         except Exception as error:
             raise_if_internal(error)
@@ -215,7 +215,7 @@ class _Examination:
         given = self._engine, self._problem, self._blaming, self._corrections
         return _Examination(*given, self._subjects).answer()
 
-    def _bind_what_was_left(self, bind: Callable[[], Subject]) -> None:
+    def _rebind_if_arrays_left(self, bind: Callable[[], Subject]) -> None:
         """Bind the layer again if its first call left arrays in it, so that later calls in every
         precision find them."""
         known = {leaf.name for leaf in self._narrow.leaves}
@@ -379,7 +379,9 @@ class _Examination:
         checks, findings = examined.checks, examined.findings
         if self._uncast and examined.suspected:
             noise = examined.noise if isinstance(examined, Whole) else dict
-            checks, findings = _with_wrong(checks, findings, wrong_without(examined.case, noise))
+            checks, findings = _with_wrong(
+                checks, findings, wrong_without_casts(examined.case, noise)
+            )
         elif self._casts and not self._uncast:  # the noise is too large to call a mode wrong
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
@@ -510,7 +512,7 @@ class _Examination:
         other = where_it_runs(lambda: self._subject(dtype, values, uncast), None)
         if other is None or values:
             return other
-        if where_it_runs(lambda: not draws_others(other, self._narrow, dtype), False):
+        if where_it_runs(lambda: not draws_other_numbers(other, self._narrow, dtype), False):
             return other
         other.close()
         return None

@@ -79,10 +79,10 @@ class LayerCase(CaseExamination):
         """The case with the cost of rounding, which excludes entries that are never filled."""
         case, leaves = self.made(costs=True), self.layer.narrow.leaves
         for mode in case.projections:
-            case = with_never_filled(case, mode, partial(self._once_elsewhere, mode), leaves)
+            case = with_never_filled(case, mode, partial(self._cached_elsewhere, mode), leaves)
         return case
 
-    def _once_elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
+    def _cached_elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
         """What `elsewhere` gives, which is asked at the same points for suspects and for all."""
         key = mode.encode(), *(value.tobytes() for value in values.values())
         if key not in self._there:
@@ -140,9 +140,11 @@ class Gradients(LayerCase):
         return any(evaluation.mode == "forward" for evaluation in self.evaluations)
 
     def again(self, subject: Subject) -> Evaluations:
-        return {(self.layer.name, "reverse"): self.reverse(subject)} | self.pushed_again(subject)
+        return {(self.layer.name, "reverse"): self.reverse(subject)} | self.forward_evaluations(
+            subject
+        )
 
-    def pushed_again(self, subject: Subject) -> Evaluations:
+    def forward_evaluations(self, subject: Subject) -> Evaluations:
         """Evaluate the layer by forward mode in another precision, if it has that mode."""
         found = self.pushed(subject) if self.has_forward else None
         return {} if found is None else {(self.layer.name, "forward"): found}
@@ -151,7 +153,7 @@ class Gradients(LayerCase):
         if mode == "reverse":
             return self.layer.narrow.run(Call(values, self.cotangents)).gradients
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
-            found = {} if there is None else self.pushed_again(there)
+            found = {} if there is None else self.forward_evaluations(there)
         return {name: g.values for one in found.values() for name, g in one.gradients.items()}
 
     @property

@@ -174,7 +174,7 @@ class _Parting:
 
 def _parting(run: LiftedRun, other: LiftedRun) -> _Parting | None:
     """The expression at which `run` first differs from `other`; None if one is not lifted."""
-    first = first_apart(run, other)
+    first = first_differing_node(run, other)
     if first is None or run.program is None or run.trace is None:
         return None
     nodes = run.program.nodes
@@ -217,7 +217,7 @@ def _values(base: Port, port: Port) -> str:
     )
 
 
-def first_apart(run: LiftedRun, other: LiftedRun) -> int | None:
+def first_differing_node(run: LiftedRun, other: LiftedRun) -> int | None:
     """The node at which a run first differs from another one: its value does not occur in the other
     run, its arguments do, and only such new values lie between it and the output. The earliest node
     if there are several; None if one of the runs is not lifted."""

@@ -101,7 +101,11 @@ class Whole(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow and (costs or not sure):
             wide = self._wide()
-            wide |= self.pushed_again(layer.highest) if costs and not self.suspect_entries else {}
+            wide |= (
+                self.forward_evaluations(layer.highest)
+                if costs and not self.suspect_entries
+                else {}
+            )
         if self._partly is not None:
             truth = self._narrowed(self._partly, truth)
         seen = (np.all(block.certified | (block.value == 0)) for block in truth.blocks.values())

@@ -87,7 +87,8 @@ class Subjects:
         if wide is None:
             return None
         same = where_it_runs(
-            lambda: not wide.casts() and not draws_others(narrow, wide, digits, self.known), False
+            lambda: not wide.casts() and not draws_other_numbers(narrow, wide, digits, self.known),
+            False,
         )
         if same:
             return wide
@@ -134,7 +135,7 @@ class Subjects:
         if others:
             given = ", ".join(sorted(others))
             self.notes[f"it returns {given} for float64 inputs: checked in {dtype}"] = None
-        elif narrow is not None and draws_others(narrow, wide, dtype, self.known):
+        elif narrow is not None and draws_other_numbers(narrow, wide, dtype, self.known):
             self.notes[f"it draws different random numbers in float64: checked in {dtype}"] = None
         else:
             return wide
@@ -175,7 +176,7 @@ BESIDE = (
 BACKWARD = "the layer runs, but its derivative raises "
 
 
-def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
+def with_runs_at_point(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
     """Add to the failure what runs at the given point: everything (BESIDE), or only the forward
     pass (BACKWARD)."""
     if failure.kind != "raised" or problem.behaviour:
@@ -226,7 +227,7 @@ def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]
     return tuple(name for name in spec.wrt or known if name not in data)
 
 
-def draws_others(
+def draws_other_numbers(
     narrow: Subject,
     wide: Subject,
     digits: str,

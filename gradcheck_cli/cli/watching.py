@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gradcheck_cli.cli.signals import SIGNALLED
 from gradcheck_cli.cli.streams import talk
 from gradcheck_cli.domain.errors import GradcheckError
-from gradcheck_cli.specfile.files import is_of_others
+from gradcheck_cli.specfile.files import is_skipped_folder
 
 POLL_S = 0.5
 _WATCHED = (".yaml", ".yml", ".py", ".hpp", ".h", ".hh", ".hxx", "pyproject.toml")
@@ -60,7 +60,7 @@ def _files(places: Iterable[str]) -> Iterator[str]:
         if not os.path.isdir(place):
             yield place
         for root, folders, names in os.walk(place):
-            folders[:] = [name for name in folders if not is_of_others(root, name)]
+            folders[:] = [name for name in folders if not is_skipped_folder(root, name)]
             yield from (
                 os.path.normpath(os.path.join(root, name))
                 for name in names

@@ -27,7 +27,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     try:
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
-            return not_here(frame, node, type(node))
+            return report_unsupported(frame, node, type(node))
         return handler(frame, node)
     except Problem as problem:
         return context.fail(node, problem.message, problem.help, problem.code)
@@ -35,7 +35,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
         context.leave()
 
 
-def not_here(frame: Frame, node: ast.expr | ast.stmt, kind: type[ast.AST]) -> Poison:
+def report_unsupported(frame: Frame, node: ast.expr | ast.stmt, kind: type[ast.AST]) -> Poison:
     """Reports syntax that is not part of the formula language, and says what to write instead."""
     message, help = hints.NOT_HERE.get(kind, ("this is not part of the formula language", ""))
     return frame.context.fail(node, message, help)
@@ -48,7 +48,7 @@ def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:
         try:
             handler = STATEMENTS.get(type(statement))
             if handler is None:
-                not_here(frame, statement, type(statement))
+                report_unsupported(frame, statement, type(statement))
             else:
                 handler(frame, statement)
         finally:

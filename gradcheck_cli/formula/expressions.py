@@ -21,7 +21,7 @@ from gradcheck_cli.formula.context import (
     entries_of,
 )
 from gradcheck_cli.formula.errors import Problem, ShapeProblem
-from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate, not_here
+from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate, report_unsupported
 from gradcheck_cli.formula.shapes import Shape
 from reference_engine.op import TABLE, Op, find, find_several
 
@@ -97,7 +97,7 @@ def combine(
         return POISON
     both_known = all(isinstance(value, Static) for value in values)
     if type(op) not in _OPERATORS and not (both_known and isinstance(op, ast.FloorDiv | ast.Mod)):
-        return not_here(frame, node, type(op))
+        return report_unsupported(frame, node, type(op))
     if both_known and not isinstance(op, ast.MatMult):
         try:
             known = [value.value for value in values if isinstance(value, Static)]
@@ -154,7 +154,7 @@ def _binary(frame: Frame, node: ast.expr) -> Value:
 def _unary(frame: Frame, node: ast.expr) -> Value:
     assert isinstance(node, ast.UnaryOp)
     if isinstance(node.op, ast.Not):
-        return not_here(frame, node, ast.Not)
+        return report_unsupported(frame, node, ast.Not)
     value = evaluate(frame, node.operand)
     if isinstance(value, Static):
         return Static(static.unary(node.op, value.value))

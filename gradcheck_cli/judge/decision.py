@@ -179,7 +179,7 @@ class Evidence:
         """Entries that are off in float64 alone; None if the engine was not run in float32 too."""
         if self.wide is None or (self.format.name, self.wide.format.name) != ("float64", "float32"):
             return None
-        return measures.only_off_here(self.g, self.ulps, self.wide, self.block, self.format)
+        return measures.only_lost_in_float64(self.g, self.ulps, self.wide, self.block, self.format)
 
     @cached_property
     def wrong(self) -> Mask:

@@ -282,7 +282,7 @@ def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     return is_hidden(g, block, single, single.lost(NOTE_BITS))
 
 
-def only_off_here(
+def only_lost_in_float64(
     g: Array, ulps: Array, single: Again, block: TruthBlock, fmt: FloatFormat
 ) -> Mask:
     """Mark the entries that lose more than half of their bits in float64 and almost none in

@@ -26,7 +26,7 @@ from gradcheck_cli.run.spec_state import Work
 from gradcheck_cli.run.workers.family import children_end
 
 
-def run_here(spec: Spec, options: RunOptions) -> SpecResult:
+def run_in_process(spec: Spec, options: RunOptions) -> SpecResult:
     """The result for the layers of `spec`. Limits of time and memory do not apply.
 
     The framework is not set up as in a worker: threads and printing are the caller's, and so is the

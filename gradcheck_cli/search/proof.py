@@ -634,7 +634,9 @@ def halves(
     rows = np.arange(len(low))
     numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
     by_ordinals = _shares(low, high, domain.low, domain.high)
-    by_ordinals[_beside_others(domain, np.maximum(np.abs(numbers[0]), np.abs(numbers[1])))] = 0.0
+    by_ordinals[
+        _negligible_elements(domain, np.maximum(np.abs(numbers[0]), np.abs(numbers[1])))
+    ] = 0.0
     by_numbers = _shares(*(one / 2 for one in numbers))
     along, axis = np.divmod(np.argmax(np.hstack([by_ordinals, by_numbers]), axis=1), domain.size)
     if chosen is not None:
@@ -656,7 +658,7 @@ def halves(
     return np.concatenate([low, middle_low]), np.concatenate([middle_high, high])
 
 
-def _beside_others(domain: Domain, sizes: Array) -> Array:
+def _negligible_elements(domain: Domain, sizes: Array) -> Array:
     """Mark the elements of boxes (N, D), at most of these sizes, that are negligible beside others
     of their array."""
     arrays = domain.arrays(sizes).values()

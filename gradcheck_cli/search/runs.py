@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.search.box import Domain, Ordinals
-from gradcheck_cli.search.enclosures.faithful import chooses_by_others
+from gradcheck_cli.search.enclosures.faithful import depends_on_batch
 from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
 from gradcheck_cli.truth.batching import NotBatched, batched, tiled
 
@@ -45,7 +45,7 @@ class Runner:
         self.runs = 0
         self.failure: Failure | None = None  # of the last point that gave no answer
         self._shape = program.result.shape
-        self.together = not chooses_by_others(program, engine)
+        self.together = not depends_on_batch(program, engine)
         try:
             self.batched: Program | None = batched(program, count)
         except NotBatched:

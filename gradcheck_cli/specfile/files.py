@@ -108,7 +108,7 @@ class _Search:
 
     def _yaml_files(self, folder: str) -> Iterator[str]:
         for root, folders, names in os.walk(folder, onerror=self._report_unreadable):
-            folders[:] = sorted(name for name in folders if not is_of_others(root, name))
+            folders[:] = sorted(name for name in folders if not is_skipped_folder(root, name))
             for name in names:
                 if name.endswith(ENDINGS) and not name.startswith("."):
                     yield os.path.normpath(os.path.join(root, name))
@@ -118,7 +118,7 @@ class _Search:
         self.errors.append(SpecError(Codes.UNREADABLE_FILE, str(error.filename), message))
 
 
-def is_of_others(root: str, name: str) -> bool:
+def is_skipped_folder(root: str, name: str) -> bool:
     """Whether a folder is hidden, or contains installed code: a virtual environment or packages."""
     installed = name in _PACKAGES or os.path.lexists(os.path.join(root, name, "pyvenv.cfg"))
     return name.startswith(".") or installed

@@ -74,7 +74,7 @@ def _setup(form: Mapping[str, Any], folder: str, collector: Collector) -> Setup:
         place, separator, name = target.partition(":")
         path: Path = ("setup", "imports", index)
         if place.endswith(".py") and not FilePath(folder, place).expanduser().is_file():
-            collector.add(f"there is no file {place}", path, help=_from_where(folder))
+            collector.add(f"there is no file {place}", path, help=_path_hint(folder))
         words = [] if place.endswith(".py") else place.split(".")
         words += name.split(".") if separator else []
         if not all(word.isidentifier() for word in words):
@@ -197,7 +197,7 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
     suffix = FilePath(place).suffix
     if suffix == ".py" or suffix in HEADERS:
         if not FilePath(folder, place).expanduser().is_file():
-            collector.add(f"there is no file {place}", path, help=_from_where(folder))
+            collector.add(f"there is no file {place}", path, help=_path_hint(folder))
         if separator and not _is_name(name, suffix):
             message = f"`{name}` is not a name in {place}"
             collector.add(message, path, help=f"path{suffix}:name")
@@ -224,6 +224,6 @@ def _is_name(name: str, suffix: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _from_where(folder: str) -> str:
+def _path_hint(folder: str) -> str:
     place = "" if folder in ("", os.curdir) else f" ({folder})"
     return f"paths are relative to the spec's folder{place}"

@@ -24,7 +24,7 @@ from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Input, Model, Spec
 from gradcheck_cli.engines.registry import Registered, engines
-from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.in_process import run_in_process
 from gradcheck_cli.run.plan import DTYPES
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from gradcheck_cli.specfile.settings import checked_settings
@@ -56,7 +56,7 @@ def check_layer(request: CheckRequest) -> CheckReport:
         spec = replace(
             spec, device=gpu_of(request.layer, [*request.inputs, *request.named.values()])
         )
-    result = run_here(spec, RunOptions(seed=request.seed))
+    result = run_in_process(spec, RunOptions(seed=request.seed))
     _refuse_mistakes(request, result)
     return CheckReport(
         version=VERSION,

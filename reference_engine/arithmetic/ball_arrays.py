@@ -36,7 +36,7 @@ ADDING = (
 """Rows whose own value on arrays of objects is sums and products of theirs, and nothing else."""
 
 
-def by_own_value(name: str) -> Callable[..., Objects]:
+def value_of_row(name: str) -> Callable[..., Objects]:
     """The value function of the row itself, whose operators work on balls. Zeros of NumPy become
     balls."""
     row: Op = ROWS[name]

@@ -18,7 +18,7 @@ import numpy as np
 from flint import arb
 
 from reference_engine.arithmetic.arbs import NotInBalls, Objects, alone, objects, unwrap
-from reference_engine.arithmetic.ball_arrays import ADDING, ARRAYS, MOVING, by_own_value
+from reference_engine.arithmetic.ball_arrays import ADDING, ARRAYS, MOVING, value_of_row
 from reference_engine.arithmetic.ball_choices import CHOICES
 from reference_engine.arithmetic.ball_functions import FUNCTIONS
 from reference_engine.arithmetic.ball_matrices import MATRICES
@@ -107,5 +107,5 @@ def enclosure(name: str) -> Callable[..., Any]:
     if found is None:
         if name not in _BY_OWN_VALUE:
             raise NotInBalls(name, REFUSED.get(name, "the table of enclosures lacks it"))
-        found = _FOUND[name] = by_own_value(name)
+        found = _FOUND[name] = value_of_row(name)
     return found

@@ -12,7 +12,7 @@ from gradcheck_cli import UsageError, check
 from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
-from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.in_process import run_in_process
 from gradcheck_cli.specfile import read
 
 LAYERS = '''\
@@ -84,7 +84,7 @@ def checked(folder: Path, layer: str, inputs: str, more: str = "", **options: An
     )
     (spec,), errors = read(str(folder / "a.yaml"))
     assert errors == []
-    return run_here(spec, RunOptions(**options))
+    return run_in_process(spec, RunOptions(**options))
 
 
 WIDE = {"dtypes": Layered(override=("float64",)), "modes": Layered(override=("reverse",))}

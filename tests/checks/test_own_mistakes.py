@@ -95,9 +95,9 @@ PLACES = [
     (TorchSubject, "functions", clipped, {"behaviour": True}),
     (TorchSubject, "hvp", clipped, SECOND),
     (TorchSubject, "jvp", torch.sin, {"behaviour": True}),
-    (examination, "draws_others", halved, {}),
-    (subjects, "draws_others", cast, {}),
-    (subjects, "draws_others", halved, {"dtype": "float32"}),
+    (examination, "draws_other_numbers", halved, {}),
+    (subjects, "draws_other_numbers", cast, {}),
+    (subjects, "draws_other_numbers", halved, {"dtype": "float32"}),
 ]
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gradcheck_cli import specfile
-from gradcheck_cli.checks.ports import first_apart
+from gradcheck_cli.checks.ports import first_differing_node
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.layer import LiftedRun
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
-from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.in_process import run_in_process
 from gradcheck_cli.truth.plain import PlainFunction
 from tests.conftest import program_of
 from tests.every import first
@@ -108,7 +108,7 @@ def compared(folder: Path, torch: str, jax: str, inputs: str, model: str = "") -
     (folder / "spec.yaml").write_text(text)
     (spec,), errors = specfile.read(str(folder / "spec.yaml"))
     assert not errors
-    return run_here(spec, RunOptions(modes=Layered(override=("reverse",))))
+    return run_in_process(spec, RunOptions(modes=Layered(override=("reverse",))))
 
 
 def codes(result: SpecResult) -> list[str]:
@@ -199,7 +199,7 @@ def run_of(formula: str, **inputs: Any) -> LiftedRun:
 )
 def test_the_operation_at_which_two_runs_part(one: str, other: str, op: str) -> None:
     mine, theirs = run_of(one, x=[0.5, 2.0]), run_of(other, x=[0.5, 2.0])
-    place = first_apart(mine, theirs)
+    place = first_differing_node(mine, theirs)
     assert place is not None
     assert mine.program is not None
     assert mine.program.nodes[place].op == op
@@ -207,5 +207,5 @@ def test_the_operation_at_which_two_runs_part(one: str, other: str, op: str) -> 
 
 def test_equal_runs_part_nowhere() -> None:
     run = run_of("exp(x)", x=[0.5])
-    assert first_apart(run, run) is None
-    assert first_apart(run, LiftedRun({})) is None
+    assert first_differing_node(run, run) is None
+    assert first_differing_node(run, LiftedRun({})) is None

@@ -12,7 +12,7 @@ import torch
 from gradcheck_cli import GradientError, specfile
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.report.lifted import spec_text
-from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.in_process import run_in_process
 from gradcheck_cli.run.lift import lift
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "layers.md").read_text("utf-8")
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_spec_finds_what_the_guide_shows(folder: Path) -> None:
     (spec,), errors = specfile.read(str(folder / "rms.yaml"))
     assert not errors
-    result = run_here(spec, RunOptions())
+    result = run_in_process(spec, RunOptions())
     shown, formula, _ = blocks("text")
     assert {f.code for f in result.findings if f.severity == "error"} == {"GC101"}
     assert "error[GC101] wrong-gradient  rms  torch float32, float64 reverse" in shown
@@ -48,14 +48,14 @@ def test_the_layer_that_is_unstable_has_the_fix_that_the_guide_shows() -> None:
     (plain, stable), errors = specfile.read(str(specs))
     assert not errors
     *_, shown = blocks("text")
-    found = run_here(plain, RunOptions()).findings
+    found = run_in_process(plain, RunOptions()).findings
     assert {finding.code for finding in found} == {"GC201", "GC203"}
     for fix in (finding.fix for finding in found):
         assert fix is not None
         assert fix.place is not None
         assert f"{fix.after}   in place of {fix.before}" in shown
         assert f"torch_layers.py:{fix.place.span.line})" in shown
-    assert not run_here(stable, RunOptions()).findings
+    assert not run_in_process(stable, RunOptions()).findings
 
 
 def test_the_calls_run(folder: Path, forked: None) -> None:

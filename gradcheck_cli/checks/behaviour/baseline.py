@@ -192,7 +192,7 @@ class Bench:
     def settle(self) -> None:
         """Discard runs at other values and repeat the first call, so that the next check follows
         it."""
-        self.__dict__.pop("ran_elsewhere", None)
+        self.__dict__.pop("run_at_other_values", None)
         self.run()
 
     def draw(self, size: int) -> Array:
@@ -252,10 +252,10 @@ class Bench:
     @property
     def elsewhere(self) -> dict[str, Array] | None:
         """Other values of the given inputs at which the layer has a value, or None."""
-        return self.ran_elsewhere[0] if self.ran_elsewhere else None
+        return self.run_at_other_values[0] if self.run_at_other_values else None
 
     @cached_property
-    def ran_elsewhere(self) -> tuple[dict[str, Array], CallResult] | None:
+    def run_at_other_values(self) -> tuple[dict[str, Array], CallResult] | None:
         """Other values of the given inputs and a run there, or None."""
         step = ELSEWHERE
         while step > self.half:

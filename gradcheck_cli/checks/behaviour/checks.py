@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.checks.behaviour.linear import linear
-from gradcheck_cli.checks.behaviour.memory import different_once, left_behind, remembered
+from gradcheck_cli.checks.behaviour.memory import different_once, remembered, state_in_object
 from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import kept, written
 from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
@@ -60,7 +60,7 @@ UNREPEATABLE = frozenset({Codes.NONDETERMINISTIC, Codes.STATEFUL_GRADIENT})
 # Each check, with the codes after which it can find nothing new.
 CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (remembered, frozenset({Codes.STATEFUL_GRADIENT})),
-    (left_behind, UNREPEATABLE),
+    (state_in_object, UNREPEATABLE),
     (linear, UNREPEATABLE),
     (of_upstream, UNREPEATABLE | {Codes.UPSTREAM_MUTATED, Codes.NONLINEAR_BACKWARD}),
     (of_inputs, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.LAYOUT_DEPENDENT}),

@@ -46,8 +46,8 @@ def remembered(bench: Bench) -> Iterator[Fault]:
         if fault is not None:
             yield fault
             return
-    if bench.ran_elsewhere is not None:
-        yield from kept_from_earlier(bench, *bench.ran_elsewhere)
+    if bench.run_at_other_values is not None:
+        yield from kept_from_earlier(bench, *bench.run_at_other_values)
 
 
 def kept_from_earlier(
@@ -61,7 +61,7 @@ def kept_from_earlier(
             return
 
 
-def left_behind(bench: Bench) -> Iterator[Fault]:
+def state_in_object(bench: Bench) -> Iterator[Fault]:
     """GC605: state that a call leaves in an object affects its next call, although the value is
     equal. (Each call has a copy of the object.) Gradients of arrays in the object may add up, as
     optimisers expect."""
@@ -169,9 +169,9 @@ def _with_one_between(bench: Bench) -> Fault | None:
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     """Check whether state of a first call affects a call with another input."""
-    if bench.ran_elsewhere is None:
+    if bench.run_at_other_values is None:
         return None
-    values, later = bench.ran_elsewhere
+    values, later = bench.run_at_other_values
     with closing(bench.fresh(values)) as subject:
         fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
     found = bench.apart(fresh, later, bench.tight(fresh))

@@ -309,7 +309,7 @@ class ProgramProducts(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow:
             wide[layer.name, "reverse"] = self.reverse(layer.highest)
-            wide |= self.pushed_again(layer.highest) if costs else {}
+            wide |= self.forward_evaluations(layer.highest) if costs else {}
         return layer.case(projections, self.evaluations, truth, wide)
 
     def pushed(self, subject: Subject) -> Evaluation | None:

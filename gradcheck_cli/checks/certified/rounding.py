@@ -26,7 +26,7 @@ from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, stirred
 from gradcheck_cli.truth.layers.projections import Projections, pulled
-from gradcheck_cli.truth.layers.weighing import move_of, without_digits
+from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import PART, dot, parts
@@ -294,7 +294,7 @@ class Rounding:
         cost = np.where(jumps, 0.0, ROUNDINGS * moved)
         zero = (np.abs(right) <= FIRST_ORDER_SLACK * noise) & ~jumps
         left = ROUNDINGS * noise * (fmt.unit_roundoff / wide.unit_roundoff)
-        none = without_digits(right, moved / fmt.unit_roundoff, natural, wide.name) & ~jumps
+        none = rounding_only(right, moved / fmt.unit_roundoff, natural, wide.name) & ~jumps
         cost = np.where(zero, cost + left, cost)
         return np.where(none, np.fmax(cost, fmt.ulp(natural)), cost), zero | none
 

@@ -63,7 +63,7 @@ class Promise:
         found with this probability."""
         return self._part(power) <= self._truth.target
 
-    def says_nothing(self, power: float) -> bool:
+    def is_vacuous(self, power: float) -> bool:
         """Whether values have so few digits that a gradient unrelated to the right one might not be
         found."""
         return self.norm() > 0 and self._part(power) > 1
@@ -150,7 +150,7 @@ class EntryPromise(Promise):
         self._of_entries = limits
         self.squares = squares
 
-    def says_nothing(self, power: float) -> bool:
+    def is_vacuous(self, power: float) -> bool:
         """False: enclosures are narrow, or not compared."""
         return False
 

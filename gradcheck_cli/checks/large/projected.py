@@ -160,7 +160,7 @@ class Projected:
         layer, power = self.layer, self.layer.problem.power
         self._caught = _larger_of([self._caught, promise.caught(power)])
         self._promised += promise.words(layer.name, layer.narrow.dtype, power)
-        if promise.says_nothing(power):
+        if promise.is_vacuous(power):
             reason = "values are too noisy for differences along random directions"
             self._findings.append(undecided(layer, reason))
 

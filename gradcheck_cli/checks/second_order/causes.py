@@ -53,7 +53,7 @@ class SecondOrderCauses:
             return self._of_the_framework(finding)
         calls = [call for call in self._functions if _is_on_the_way(call, finding)]
         for call in calls:
-            by, place = _what_loses(call, finding)
+            by, place = _reason_and_place(call, finding)
             if by:
                 message = f"{finding.message}: {by}"
                 return replace(finding, message=message, place=place or call.place)
@@ -131,7 +131,7 @@ def _is_on_the_way(call: CustomCall, finding: Finding) -> bool:
     )
 
 
-def _what_loses(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
+def _reason_and_place(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
     """Why a function has no second derivative in the finding's composition, and where; no words if
     no reason is known."""
     inner = _inner(finding)

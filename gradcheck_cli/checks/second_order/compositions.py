@@ -18,9 +18,9 @@ from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.second_order.causes import Alone, SecondOrderCauses
 from gradcheck_cli.checks.second_order.enclosed_hessian import (
     EnclosedBlocks,
-    enclosed_alone,
     enclosed_hessian,
     is_settled,
+    truth_of_enclosure,
     with_more_bits,
 )
 from gradcheck_cli.checks.second_order.hessian import Given, Hessian, block_name, plain_name
@@ -148,7 +148,7 @@ class SecondOrder:
             raise_if_internal(error)
             if modes_in(mode)[-1] == "forward":  # tangents may not be differentiable
                 return one_line(error)
-            self._not_again(error, hessian)
+            self._report_not_differentiable(error, hessian)
             return ""
         yield from examined.steps()
         if examined.findings:
@@ -228,7 +228,7 @@ class SecondOrder:
         if left and note not in self.notes:
             self.notes.append(note)
 
-    def _not_again(self, error: Exception, hessian: Hessian) -> None:
+    def _report_not_differentiable(self, error: Exception, hessian: Hessian) -> None:
         """Report that the backward could not be differentiated."""
         mode = hessian.mode
         name, problem = self._layer.name, self._layer.problem
@@ -422,7 +422,7 @@ class HessianCase(LayerCase):
         if costs:  # something is suspect
             self._balls = with_more_bits(program, hessian.row, hessian.directions, self._balls)
         if hessian.along or (is_settled(self._balls) and not costs):
-            blocks = {key: enclosed_alone(ball) for key, ball in self._balls.items()}
+            blocks = {key: truth_of_enclosure(ball) for key, ball in self._balls.items()}
             why: Mapping[tuple[str, str], str] = {}
         else:
             under, why = self._differences(costs)
@@ -481,7 +481,7 @@ class HessianCase(LayerCase):
         derivative."""
         shapes = {key: block.shape for key, block in self._hessian.filled(self._entries).items()}
         blocks = {
-            key: enclosed_alone(EnclosedArray(np.zeros(shape), np.full(shape, np.inf)))
+            key: truth_of_enclosure(EnclosedArray(np.zeros(shape), np.full(shape, np.inf)))
             for key, shape in shapes.items()
         }
         why = dict.fromkeys(blocks, NOT_CERTIFIED)

@@ -70,7 +70,7 @@ def is_settled(blocks: EnclosedBlocks) -> bool:
     return all(bool(np.all(_is_narrow(block))) for block in blocks.values())
 
 
-def enclosed_alone(found: EnclosedArray) -> TruthBlock:
+def truth_of_enclosure(found: EnclosedArray) -> TruthBlock:
     """The enclosure as truth; entries with wide error bars are undecided."""
     narrow = _is_narrow(found)
     kind = np.where(narrow, int(PointKind.SMOOTH), int(PointKind.UNDECIDED))

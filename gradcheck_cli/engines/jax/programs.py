@@ -95,14 +95,14 @@ def programs_known() -> Iterator[None]:
             stack.enter_context(temporarily(owner, **{name: run}))
         compiler = sys.modules.get("jax._src.compiler")
         own = getattr(compiler, _COMPILES, None)
-        if own is not None and _takes_what_is_given(own):
+        if own is not None and _has_expected_arguments(own):
             compile_once = partial(_compiled_once, own)
             stack.enter_context(temporarily(compiler, **{_COMPILES: compile_once}))
         yield
 
 
 @lru_cache(maxsize=8)
-def _takes_what_is_given(compile: Any) -> bool:
+def _has_expected_arguments(compile: Any) -> bool:
     """Whether JAX's function has the expected arguments. Cached, because every call of a small
     layer asks."""
     return list(inspect.signature(compile).parameters)[: len(_GIVEN)] == _GIVEN

@@ -145,7 +145,7 @@ class FrameworkLayer(ABC):
         not used."""
         return self.operation_by_operation()
 
-    def functions_alone(self) -> AbstractContextManager[Any]:
+    def separate_functions(self) -> AbstractContextManager[Any]:
         """Inside the block, functions inside the layer are differentiated on their own."""
         return self.ready({})
 
@@ -157,7 +157,7 @@ class FrameworkLayer(ABC):
         """Watches which of these arrays are written to."""
         return tuple
 
-    def kept_apart(self, gradient: Any) -> Any:
+    def in_own_memory(self, gradient: Any) -> Any:
         """A gradient in memory of its own, if a later pass or call might overwrite it."""
         return gradient
 
@@ -235,7 +235,7 @@ class FrameworkLayer(ABC):
     def assume_digits(self, dtype: str) -> None:
         self.digits = dtype
 
-    def begin_again(self, request: SubjectRequest) -> None:
+    def reset_layer(self, request: SubjectRequest) -> None:
         """Resets the layer to the state in which it was bound, for the same request."""
         self.request, self.stencils, self.digits = request, Stencils(), self.dtype
         self._set_leaves(self._bound)

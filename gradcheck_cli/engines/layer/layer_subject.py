@@ -206,7 +206,7 @@ class LayerSubject(FrameworkLayer, Subject):
             if keep and call.retained:
                 seen.returned = self._watch_returned(wrt, grads)
             if self.copies or (keep and call.each is None):  # what follows may write to them
-                grads = [None if g is None else self.kept_apart(g) for g in grads]
+                grads = [None if g is None else self.in_own_memory(g) for g in grads]
             if call.each is None:
                 seen.passes.append(grads)
             else:
@@ -570,7 +570,7 @@ class LayerSubject(FrameworkLayer, Subject):
             with declared.replaying():
                 return value(values)
 
-        with self.functions_alone(), declared.recording():
+        with self.separate_functions(), declared.recording():
             value({})
         self._declared_value = replayed if declared.any else None
 

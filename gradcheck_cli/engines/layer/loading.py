@@ -191,7 +191,7 @@ def not_callable(found: Any, implementation: Implementation) -> NoSuchLayer:
     message = f"{implementation.target} is of type {type(found).__name__}, which cannot be called"
     is_pair = all(callable(getattr(found, name, None)) for name in ("forward", "backward"))
     pair = "`forward` and `backward` in NumPy are a layer of the engine `numpy`" if is_pair else ""
-    return NoSuchLayer(message, pair or what_it_has(found))
+    return NoSuchLayer(message, pair or callable_names(found))
 
 
 def _member(owner: Any, name: str, place: str) -> Any:
@@ -200,10 +200,10 @@ def _member(owner: Any, name: str, place: str) -> Any:
     except AttributeError:
         close = difflib.get_close_matches(name, _callables(owner), n=1)
         meant = f"did you mean `{close[0]}`? " if close else ""
-        raise NoSuchLayer(f"{place} has no `{name}`", meant + what_it_has(owner)) from None
+        raise NoSuchLayer(f"{place} has no `{name}`", meant + callable_names(owner)) from None
 
 
-def what_it_has(owner: Any) -> str:
+def callable_names(owner: Any) -> str:
     """The names of a module or class that a target may have meant; "" for other objects."""
     if not (inspect.ismodule(owner) or inspect.isclass(owner)):
         return ""

@@ -28,7 +28,7 @@ def take(kind: type[S], request: SubjectRequest) -> S | None:
     for place, subject in enumerate(subjects):
         if type(subject) is kind and _same_request(subject.request, request):
             del subjects[place]
-            subject.begin_again(request)
+            subject.reset_layer(request)
             return subject
     return None
 

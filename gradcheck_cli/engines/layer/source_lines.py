@@ -139,7 +139,7 @@ def returned(function: Any, index: int | None) -> Place | None:
     """The last expression that a function of the user returns, or its part `index` if it is a tuple
     (None: all of it); None if its source cannot be read."""
     found = read_function(function)
-    value = None if found is None else found.given_back(index)
+    value = None if found is None else found.returned_expression(index)
     return None if found is None or value is None else found.place_of(value)
 
 
@@ -220,7 +220,7 @@ class ReadFunction:
     def parameters(self) -> frozenset[str]:
         return frozenset(self.code.co_varnames[: self.code.co_argcount])
 
-    def given_back(self, index: int | None, part: int | None = None) -> ast.expr | None:
+    def returned_expression(self, index: int | None, part: int | None = None) -> ast.expr | None:
         """The last returned expression, or the body of a lambda. If it is a tuple: its part `index`
         (None: all of it), and the `part` of that. None if that is ambiguous."""
         if isinstance(self.body, ast.Lambda):

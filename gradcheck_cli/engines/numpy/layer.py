@@ -252,7 +252,7 @@ class NumpySubject(LayerSubject):
 
         return differing(numbers)
 
-    def kept_apart(self, gradient: Any) -> Any:
+    def in_own_memory(self, gradient: Any) -> Any:
         return np.array(gradient)
 
     def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:

@@ -27,7 +27,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
-from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer, what_it_has
+from gradcheck_cli.engines.layer.loading import NoSuchLayer, callable_names, load_layer
 from gradcheck_cli.engines.layer.results import flattened
 
 Style = Literal["upstream", "upstreams", "cache", "input or cache", "inputs"]
@@ -96,7 +96,7 @@ def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
             pair = f"a function `{name}` beside its `{_stem(name)}_backward`"
             message = f"{implementation.target} has no `{half}`"
             needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
-            raise NoSuchLayer(message, "\n".join(filter(None, (needs, what_it_has(found)))))
+            raise NoSuchLayer(message, "\n".join(filter(None, (needs, callable_names(found)))))
     if inspect.ismodule(found):
         return Pair(found.forward, found.backward), False
     return _of(found), made

@@ -346,7 +346,7 @@ CHOSEN: dict[str, Kernel] = {
 """Kernels that choose signs and positions. Their first argument is the run."""
 
 KERNELS: dict[str, Kernel] = {
-    **{name: exact.row_alone(ours) for name, ours in _SAME.items()},
+    **{name: exact.row_without_keywords(ours) for name, ours in _SAME.items()},
     **{"Add": _numbers("add"), "AddV2": _numbers("add"), "Sub": _numbers("subtract")},
     **{"Mul": _numbers("multiply"), "RealDiv": _numbers("divide"), "Div": _numbers("divide")},
     **{name: _reduction(name.lower()) for name in ("Sum", "Mean", "Prod", "Max", "Min")},
@@ -368,8 +368,8 @@ KERNELS: dict[str, Kernel] = {
         x, negative_slope=float(np.float32(alpha))
     ),
     "L2Loss": lambda x, **how: row("sum")(x * x) / 2,
-    "Cholesky": exact.row_alone("cholesky"),
-    "MatrixDeterminant": exact.row_alone("det"),
+    "Cholesky": exact.row_without_keywords("cholesky"),
+    "MatrixDeterminant": exact.row_without_keywords("det"),
     "MatrixInverse": _inverse,
     "MatrixSolve": _solve,
     "MatrixTriangularSolve": _solve_triangular,
@@ -401,7 +401,7 @@ KERNELS: dict[str, Kernel] = {
     "CumulativeLogsumexp": _running_logsumexp,
     "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=_text(equation)),
     "LogMatrixDeterminant": lambda a, **how: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
-    "Relu6": exact.row_alone("relu6"),
+    "Relu6": exact.row_without_keywords("relu6"),
     "Polygamma": exact.polygamma,
 }
 

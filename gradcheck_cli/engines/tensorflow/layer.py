@@ -247,7 +247,7 @@ class TensorFlowSubject(LayerSubject):
         return self._randomness.seeded()
 
     @contextmanager
-    def functions_alone(self) -> Iterator[None]:
+    def separate_functions(self) -> Iterator[None]:
         with self.ready({}), eagerly(self.tf):
             yield
 

@@ -12,7 +12,13 @@ import torch
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
 from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
-from gradcheck_cli.engines.trace.exact_kernels import OfRun, holds_elsewhere, moved, on_balls, row
+from gradcheck_cli.engines.trace.exact_kernels import (
+    OfRun,
+    is_reusable_symbol,
+    moved,
+    on_balls,
+    row,
+)
 
 _AS_BITS = torch.ops.aten.view.dtype
 
@@ -157,7 +163,7 @@ def _own(made: Any, given: Sequence[High]) -> Any:
     """Copy an unchanged argument into a node of its own if the program must hold for other numbers
     too. The layout of the result may differ, and a kernel then adds in another order or takes
     another loop."""
-    if holds_elsewhere(made) and any(made is x for x in given):
+    if is_reusable_symbol(made) and any(made is x for x in given):
         return row("reshape")(made, shape=made.shape)
     return made
 

@@ -70,7 +70,7 @@ def clock_stands_still() -> None:
 _COMPILED_LAST: list[str] = []  # at most one layer
 
 
-def forget_others(layer: str) -> None:
+def forget_other_layers(layer: str) -> None:
     """Make Dynamo drop what it compiled for other layers or shapes. It counts compilations by
     Python code object, which all layers of a class share, and after the eighth runs code
     uncompiled. It also remembers which sizes have changed, and would compile for any size."""

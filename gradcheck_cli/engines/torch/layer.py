@@ -55,7 +55,7 @@ from gradcheck_cli.engines.torch.compiled import (
     as_written,
     at_stage,
     clock_stands_still,
-    forget_others,
+    forget_other_layers,
     is_at_hand,
     is_compiled,
     is_wrapped,
@@ -119,14 +119,14 @@ class TorchSubject(LayerSubject):
                 load_layer(request.implementation)
         with self.state.seeded():
             self._function, target = self._load_callable()
-            self.state.set_apart(required_of(target))
+            self.state.rename_clashes(required_of(target))
         if is_at_hand():  # the layer may be compiled by its author
             clock_stands_still()
         self._needs_graph = False
         self._compiled = self.compiles
         if self.compiles:
             shapes = {name: value.shape for name, value in request.values.items()}
-            forget_others(repr((request.implementation, shapes)))
+            forget_other_layers(repr((request.implementation, shapes)))
             self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",
@@ -257,7 +257,7 @@ class TorchSubject(LayerSubject):
         is_partial = wrt is not None and self.state.named
         return self.state.asking(wrt) if is_partial else nullcontext()
 
-    def functions_alone(self) -> AbstractContextManager[Any]:
+    def separate_functions(self) -> AbstractContextManager[Any]:
         return nullcontext()  # with all that they were called with
 
     def at_stage(self, stage: str) -> AbstractContextManager[Any]:
@@ -487,7 +487,7 @@ class TorchSubject(LayerSubject):
     def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, {**self.state.tensors(), **arrays}).written
 
-    def kept_apart(self, gradient: Any) -> Any:
+    def in_own_memory(self, gradient: Any) -> Any:
         return gradient.clone()
 
     def differentiable(self, arrays: Sequence[Any]) -> Sequence[Any]:

@@ -82,7 +82,7 @@ def _program(
     searched: Sequence[str],
     points: Sequence[Values],
 ) -> GradientProgram:
-    _refuse_what_is_not_looked_at(narrow, searched)
+    _refuse_unknown_rounding(narrow, searched)
     _refuse_effects(narrow)
     recorder = TorchRecorder()
     recorded = _Run(wide, {}, recorder)
@@ -105,7 +105,7 @@ def _program(
     return GradientProgram(lifted.program, lifted.constants)
 
 
-def _refuse_what_is_not_looked_at(subject: LayerSubject, searched: Sequence[str]) -> None:
+def _refuse_unknown_rounding(subject: LayerSubject, searched: Sequence[str]) -> None:
     if torch.get_float32_matmul_precision() != "highest" or torch.full((1,), 1e-40).mul(1).eq(0):
         raise NotLifted("PyTorch was set to round products to fewer digits, or to flush numbers")
     if subject.fw.array(np.zeros(1)).device.type != "cpu":

@@ -83,7 +83,7 @@ class State:
         self._hold(module)
         return module
 
-    def set_apart(self, arguments: Set[str]) -> None:
+    def rename_clashes(self, arguments: Set[str]) -> None:
         """Rename tensors that have the name of an argument to "self.NAME"."""
         for name in self.named.keys() & arguments:
             self.named[OWN + name] = self.named.pop(name)

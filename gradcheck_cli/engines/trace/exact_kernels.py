@@ -35,7 +35,7 @@ def row(name: str) -> Kernel:
     return call
 
 
-def row_alone(name: str) -> Kernel:
+def row_without_keywords(name: str) -> Kernel:
     """The row, whatever else the operation is told."""
     return lambda *xs, **how: row(name)(*xs)
 
@@ -62,7 +62,7 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 def finite(x: Any, **how: Any) -> Any:
     """Whether numbers are finite, which all existing ones are. In a program that holds for other
     numbers, too, this is x = x."""
-    if holds_elsewhere(x):
+    if is_reusable_symbol(x):
         return row("equal")(x, x)
     return is_finite(getattr(x, "value", x))
 
@@ -80,7 +80,7 @@ def is_symbol(x: Any) -> bool:
     return hasattr(x, "writer")
 
 
-def holds_elsewhere(x: Any) -> bool:
+def is_reusable_symbol(x: Any) -> bool:
     """Whether it is a symbol of a program that also holds for other numbers."""
     return is_symbol(x) and not x.writer.public
 

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
 from gradcheck_cli.engines.trace.exact_kernels import is_finite
 from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
-from gradcheck_cli.engines.trace.shadow import Shadow, differences, fits, is_zero, to_shown
+from gradcheck_cli.engines.trace.shadow import Shadow, differences, fits, is_zero, nearest_float64
 from gradcheck_cli.formula.shapes import broadcasts
 
 
@@ -224,7 +224,7 @@ def described(shadow: Shadow, one: Found) -> Operation:
         inputs=tuple(_broadcast_element(values(i), at, shape) for i in step.args),
         exact_inputs=tuple(_broadcast_element(shadow[i], at, shape) for i in step.args),
         result=float(values(one.slot)[at]),
-        exact=to_shown(np.asarray(shadow[one.slot])[at]),
+        exact=nearest_float64(np.asarray(shadow[one.slot])[at]),
         error=one.error,
         place=step.place,
     )
@@ -235,7 +235,7 @@ def _broadcast_element(x: High, index: tuple[int, ...], shape: tuple[int, ...]) 
     is none."""
     x = np.asarray(x)
     met = _place(x.shape, index, shape)
-    return float("nan") if met is None else to_shown(x[met])
+    return float("nan") if met is None else nearest_float64(x[met])
 
 
 def _place(

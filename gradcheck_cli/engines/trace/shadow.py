@@ -201,7 +201,7 @@ def to_float(x: High) -> Array:
     return np.array([float(one) for one in x.ravel()], np.float64).reshape(x.shape)  # midpoints
 
 
-def to_shown(x: High) -> float:
+def nearest_float64(x: High) -> float:
     """The float64 nearest to one number; the largest or smallest float64 for numbers beyond the
     range."""
     one = np.asarray(x).item()

@@ -104,7 +104,7 @@ def returned_value(
 ) -> Returned | None:
     """The last value that the function returns, or part `index` of it, or part `part` of that; None
     if it cannot be determined."""
-    value = read.given_back(index, part)
+    value = read.returned_expression(index, part)
     if value is None:
         return None
     counts: dict[str, int] = {}

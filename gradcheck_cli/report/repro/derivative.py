@@ -193,7 +193,7 @@ class Derivative:
         output, place = index[: how.output_axes], index[how.output_axes :]
         if how.cotangents:
             output = ()
-        by, one = by_what(finding.input or "", place, "v" * how.directions)
+        by, one = by_or_along(finding.input or "", place, "v" * how.directions)
         return f"{by}_{modes[0]}(value, {one})", output
 
     def _composed(self, modes: tuple[Mode, ...]) -> str:
@@ -209,8 +209,8 @@ class Derivative:
             axes[1] = 1
         if len(index) != sum(axes):
             raise NoScript(_UNLISTED)
-        rows = by_what(block.rows, index[: axes[0]], "u" * bool(finding.firsts))
-        columns = by_what(block.columns, index[axes[0] :], "v" * bool(finding.columns))
+        rows = by_or_along(block.rows, index[: axes[0]], "u" * bool(finding.firsts))
+        columns = by_or_along(block.columns, index[axes[0] :], "v" * bool(finding.columns))
         outer, inner, *_ = modes
         is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
         first, last = (rows, columns) if is_of_rows else (columns, rows)
@@ -283,7 +283,7 @@ class Derivative:
         return parts_of(self.finding.dtype or "float64")
 
 
-def by_what(name: str, index: tuple[int, ...], direction: str = "") -> _By:
+def by_or_along(name: str, index: tuple[int, ...], direction: str = "") -> _By:
     return ("along", f"{name!r}, {direction}") if direction else ("by", f"{name!r}, {index}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.report.repro.behaviour import Behaviour
-from gradcheck_cli.report.repro.derivative import OF_OUTPUTS, Derivative, by_what
+from gradcheck_cli.report.repro.derivative import OF_OUTPUTS, Derivative, by_or_along
 from gradcheck_cli.report.repro.ending import END, NOT_FINITE, title_of
 from gradcheck_cli.report.repro.languages import DUAL, FRAMEWORKS, rule_along
 from gradcheck_cli.report.repro.layer_code import NoScript
@@ -41,7 +41,7 @@ class KindOfGradient(Derivative):
         if len(modes) > 2:
             raise NoScript("it is a third derivative")
         index = () if modes == ("reverse",) else (0,) * self.inputs[name].value.ndim
-        by = by_what(name, index)
+        by = by_or_along(name, index)
         gradient = (
             f"by_{modes[0]}(value, {by[1]})" if len(modes) == 1 else self._nested(modes, by, by)
         )

@@ -124,7 +124,7 @@ class Cluster:
         new = [name for name in self._threads if name not in self._nodes]
         if not new:
             return
-        answers = self._client.run(node.engines_here, workers=new, on_error="return")
+        answers = self._client.run(node.installed_versions, workers=new, on_error="return")
         for name, answer in answers.items():
             if isinstance(answer, OSError):  # it is lost again
                 continue

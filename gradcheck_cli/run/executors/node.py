@@ -60,7 +60,7 @@ class _Mine(threading.local):
 _mine = _Mine()
 
 
-def engines_here() -> tuple[str, Mapping[str, str]]:
+def installed_versions() -> tuple[str, Mapping[str, str]]:
     """The version of gradcheck, and the installed engines with their versions."""
     there = {name: found.version for name, found in engines().items() if found.installed}
     return VERSION, {name: version for name, version in there.items() if version is not None}

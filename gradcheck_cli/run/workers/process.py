@@ -138,7 +138,7 @@ class Process:
             if message is not None:
                 return message
             if self._over:
-                raise Died(self._how_it_ended())
+                raise Died(self._exit_words())
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut
@@ -191,7 +191,7 @@ class Process:
             self._keep(words)
         return self.last_words
 
-    def _how_it_ended(self) -> str:
+    def _exit_words(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(1.0)  # the channel closes a moment before the process is gone
         self._keep(self._pipes.rest())

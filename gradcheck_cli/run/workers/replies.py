@@ -89,7 +89,7 @@ def _question_words(question: Any) -> str:
     return f"{question.dtype} training" if isinstance(question, TrainingProblem) else question.dtype
 
 
-def blaming_what_replaced(answer: LayerAnswer, replaced: Callable[[], str]) -> LayerAnswer:
+def blame_replaced_function(answer: LayerAnswer, replaced: Callable[[], str]) -> LayerAnswer:
     """The answer, with the layer to blame for an exception in gradcheck's own code if the layer has
     `replaced` a function of this name, which gradcheck calls, too."""
     failure = answer.failure

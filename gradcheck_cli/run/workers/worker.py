@@ -100,9 +100,9 @@ class _Line:
         try:
             found = _answer(engine, question, partial(self._tell, number))
             if watched is not None and type(question).__name__ == "LayerProblem":
-                from gradcheck_cli.run.workers.replies import blaming_what_replaced
+                from gradcheck_cli.run.workers.replies import blame_replaced_function
 
-                found = blaming_what_replaced(found, watched.replaced)
+                found = blame_replaced_function(found, watched.replaced)
             self.write(channel.Answer(number, found))
         except TypeError as error:
             from gradcheck_cli.domain.evaluation import Failure

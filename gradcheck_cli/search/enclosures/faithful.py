@@ -128,7 +128,7 @@ def of_one_dtype(formula: Program, engine: str, dtype: str) -> str:
     )
 
 
-def chooses_by_others(program: Program, engine: str) -> bool:
+def depends_on_batch(program: Program, engine: str) -> bool:
     """Whether what an engine computes at a point depends on the others of a batch."""
     return any(node.op in _BY_OTHERS.get(engine, ()) for node in program.nodes)
 

@@ -95,7 +95,7 @@ def weighed(
     # altogether, is rounding that persists at every move, as of a sum that should be 1 and is not
     none = agreed & (np.abs(own) <= found.error)
     relative = cost / FORMATS[judged].unit_roundoff
-    none &= without_digits(own, relative, rounding.natural, subject)
+    none &= rounding_only(own, relative, rounding.natural, subject)
     error = np.where(none, np.fmax(error, np.abs(own)), error)
     noise = np.where(none, np.fmax(noise, ROUNDINGS * np.abs(own)), noise)  # a sample of the noise
     block = merged.block(
@@ -177,7 +177,7 @@ def left_open(merged: Merged, entries: Array, reason: str) -> Merged:
     return replace(merged.at(entries, kind=PointKind.UNDECIDED, error=np.inf), reason=reason)
 
 
-def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:
+def rounding_only(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:
     """Mark the entries (..., n) of a gradient in `dtype` that are nothing but rounding: moves of
     `move_of` leave no digit of them, or all n are roundings of the `natural` size.
 

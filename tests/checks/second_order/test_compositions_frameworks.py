@@ -9,7 +9,7 @@ import pytest
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.in_process import run_in_process
 
 JAX = """
 import jax
@@ -60,7 +60,7 @@ def errors(folder: Path, code: str, saved: str, used: str) -> list[Finding]:
     options = RunOptions(
         modes=Layered(override=("reverse",)), dtypes=Layered(override=("float64",))
     )
-    return [one for one in run_here(spec, options).findings if one.severity == "error"]
+    return [one for one in run_in_process(spec, options).findings if one.severity == "error"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -26,7 +26,7 @@ def test_another_layer_makes_dynamo_forget(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(compiled, "_COMPILED_LAST", [])
     monkeypatch.setattr(torch._dynamo, "reset_code_caches", lambda: resets.append("reset"))
     for layer in ("first", "first", "second", "first"):
-        compiled.forget_others(layer)
+        compiled.forget_other_layers(layer)
     assert len(resets) == 3
 
 

@@ -9,7 +9,7 @@ import pytest
 from flint import arb
 
 from reference_engine.arithmetic.arbs import objects, precision
-from reference_engine.arithmetic.ball_arrays import ARRAYS, by_own_value, product, stacked
+from reference_engine.arithmetic.ball_arrays import ARRAYS, product, stacked, value_of_row
 from reference_engine.arithmetic.ball_choices import NOTHING, noting_ties
 
 RNG = np.random.default_rng(0)
@@ -70,6 +70,6 @@ def test_what_no_element_is_added_to_is_nothing() -> None:
 
 
 def test_a_row_whose_own_value_does_has_no_other() -> None:
-    found = by_own_value("cumsum")(objects([0.1, 0.2]), axis=0)
+    found = value_of_row("cumsum")(objects([0.1, 0.2]), axis=0)
     assert all(isinstance(one, arb) for one in found)
     np.testing.assert_allclose(floats(found), [0.1, 0.3])

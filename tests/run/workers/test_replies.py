@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LayerProgress,
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.run.workers.replies import (
     answering,
-    blaming_what_replaced,
+    blame_replaced_function,
     failed,
     known_already,
     unanswered,
@@ -69,13 +69,13 @@ def test_an_answer_to_another_question_is_a_fault() -> None:
 
 def test_an_exception_of_ours_is_the_layers_where_it_replaced_a_function() -> None:
     ours = LayerAnswer(failure=Failure("internal", "no number", "a traceback"))
-    found = blaming_what_replaced(ours, lambda: "numpy.isfinite").failure
+    found = blame_replaced_function(ours, lambda: "numpy.isfinite").failure
     assert found is not None
     assert (found.kind, found.detail) == ("raised", "a traceback")
     assert "`numpy.isfinite` was replaced" in found.message
-    assert blaming_what_replaced(ours, str) == ours
+    assert blame_replaced_function(ours, str) == ours
     theirs = LayerAnswer(failure=Failure("raised", "a layer's words"))
-    assert blaming_what_replaced(theirs, lambda: "numpy.isfinite") == theirs
+    assert blame_replaced_function(theirs, lambda: "numpy.isfinite") == theirs
 
 
 def test_so_is_a_mistake_in_what_was_judged() -> None:
@@ -83,7 +83,7 @@ def test_so_is_a_mistake_in_what_was_judged() -> None:
     mistake = finding_for(problem, Codes.INTERNAL, "the numbers could not be judged")
     other = finding_for(problem, Codes.WRONG_GRADIENT, "wrong")
     ours = LayerAnswer(findings=(mistake, other))
-    found = blaming_what_replaced(ours, lambda: "numpy.isfinite").findings
+    found = blame_replaced_function(ours, lambda: "numpy.isfinite").findings
     assert [one.code for one in found] == [Codes.ENGINE_RAISED, Codes.WRONG_GRADIENT]
     assert "`numpy.isfinite`" in found[0].message
 

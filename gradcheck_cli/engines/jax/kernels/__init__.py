@@ -27,7 +27,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     polygamma,
     rest_of_quotient,
     row,
-    row_alone,
+    row_without_keywords,
     running,
     running_logsumexp,
 )
@@ -238,8 +238,8 @@ PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
 each of the row's."""
 
 KERNELS: dict[str, Kernel] = {
-    **{name: row_alone(name) for name in _SAME_NAME},
-    **{name: row_alone(ours) for name, ours in _RENAMED.items()},
+    **{name: row_without_keywords(name) for name in _SAME_NAME},
+    **{name: row_without_keywords(ours) for name, ours in _RENAMED.items()},
     "max": _extreme("maximum", -np.inf),
     "min": _extreme("minimum", np.inf),
     **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
