@@ -39,7 +39,7 @@ def kinds_of(inputs: Mapping[str, Input]) -> dict[str, Kind]:
     return {name: KINDS[one.kind] for name, one in inputs.items() if one.kind}
 
 
-def moved(
+def moved_within_kind(
     kinds: Mapping[str, Kind], own: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """The values, with those of a kind read as `own` plus coordinates and moved accordingly."""
@@ -109,7 +109,7 @@ class Admissible:
         return self._subject.mode
 
     def _values(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        return moved(self._kinds, self._origin, values)
+        return moved_within_kind(self._kinds, self._origin, values)
 
     def value(self, values: Mapping[str, Array]) -> Array:
         return self._subject.value(self._values(values))

@@ -107,15 +107,15 @@ def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
 
 def casts_of(narrow: Subject, highest: Subject) -> Casts:
     """The casts in one run of each subject."""
-    mine = seen(narrow)
-    return Casts(mine, mine if highest is narrow else seen(highest))
+    mine = casts_of_run(narrow)
+    return Casts(mine, mine if highest is narrow else casts_of_run(highest))
 
 
 def _digits(casts: Sequence[Cast], dtype: str) -> str:
     return narrowest([dtype, *(cast.dtype for cast in casts if not cast.backward)])
 
 
-def seen(subject: Subject) -> Sequence[Cast]:
+def casts_of_run(subject: Subject) -> Sequence[Cast]:
     """The casts of one run; none if the run cannot be watched."""
     none: Sequence[Cast] = ()
     return where_it_runs(subject.casts, none)

@@ -15,7 +15,7 @@ from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without_casts
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
-from gradcheck_cli.checks.causes.framework_rules import alone
+from gradcheck_cli.checks.causes.framework_rules import call_problem
 from gradcheck_cli.checks.causes.rough_points import with_rough_points
 from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
 from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
@@ -470,7 +470,7 @@ class _Examination:
     def _examine_alone(self, call: CustomCall) -> LayerAnswer:
         """Examine the second derivatives of one custom call alone."""
         modes = [mode for mode in self._problem.modes if mode in SECOND]
-        problem = alone(self._problem, self._problem.dtype, call, *modes)
+        problem = call_problem(self._problem, self._problem.dtype, call, *modes)
         return examine(self._engine, problem, blaming=False)
 
     @property

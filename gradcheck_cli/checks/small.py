@@ -22,7 +22,7 @@ from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
-from gradcheck_cli.judge import apart, is_suspect, lose_little, suspect_entries
+from gradcheck_cli.judge import is_suspect, lose_little, mode_disagreements, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.callables import STIRRED, CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.layers.visibility import NO_EFFECT, words_of_bubbles
@@ -240,7 +240,7 @@ class Whole(Gradients):
         pushed = next((one for one in case.evaluations if one.mode == "forward"), None)
         if case.truth is None or pushed is None or pushed.failure is not None:
             return case
-        names = {name for one, name, _, _ in apart(case) if one.mode == "reverse"}
+        names = {name for one, name, _, _ in mode_disagreements(case) if one.mode == "reverse"}
         off = suspect_entries(case) or {}
         names |= {name for (mode, name), mask in off.items() if mode == "forward" and np.any(mask)}
         names -= {name for name in names if np.all(case.truth.blocks["forward", name].certified)}

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
+from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved_within_kind
 from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
@@ -57,7 +57,7 @@ class Subjects:
         without its casts to narrower dtypes. Raises BadSpec and any exception of the layer."""
         problem = self._problem
         point = problem.inputs
-        there = moved(self.kinds, self._origin, values or {})
+        there = moved_within_kind(self.kinds, self._origin, values or {})
         request = SubjectRequest(
             problem.implementation,
             {**self._inputs, **there},

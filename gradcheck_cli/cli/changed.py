@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradcheck_cli.cli.configuration import configuration_file
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.specfile.reached import reached
+from gradcheck_cli.specfile.reached import imported_files
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec
@@ -55,7 +55,7 @@ class Changes:
             return True
         return any(
             not self._changed.isdisjoint(
-                reached((layer.target, *layer.setup.imports), layer.folder)
+                imported_files((layer.target, *layer.setup.imports), layer.folder)
             )
             for layer in spec.implementations
         )

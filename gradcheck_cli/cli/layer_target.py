@@ -106,9 +106,9 @@ def written_in(target: str, folder: str = "") -> str:
         return "eigen"
     from gradcheck_cli.specfile.reached import (
         file_of,
+        imported_files,
         imports,
         named_by,
-        reached,
         without_backward,
     )
 
@@ -128,7 +128,7 @@ def written_in(target: str, folder: str = "") -> str:
     if any(library in _LIBRARIES for library in own):
         return _the_one(target, own)
     libraries = [
-        name for one in reached([target], folder) for name in imports(one, folder).libraries
+        name for one in imported_files([target], folder) for name in imports(one, folder).libraries
     ]
     return _the_one(target, libraries)
 

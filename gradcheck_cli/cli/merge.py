@@ -29,7 +29,7 @@ def command(context: click.Context, /, files: tuple[str, ...], **_: Any) -> int:
 
     prepare_streams()
     settings = Settings(context, load_configuration())
-    report = merging.merged([merging.read(file) for file in files])
+    report = merging.merged([merging.read_shard(file) for file in files])
     with ExitStack() as stack:
         printers = printers_of(settings, stack)[1]
         for printer in printers:

@@ -207,9 +207,9 @@ def _checked(
 def _of_run(specs: Iterator[Spec], part: Selection, job: Job) -> Iterator[Spec]:
     """The specs among those that are read that this run checks, as its command requires them."""
     if job.at:
-        from gradcheck_cli.specfile.moving import moved
+        from gradcheck_cli.specfile.moving import specs_at_point
 
-        specs = moved(specs, job.at)
+        specs = specs_at_point(specs, job.at)
     if part.shard is not None and part.shard.name:
         specs = part.shard.part_of(specs)
     if part.changes is not None:

@@ -62,7 +62,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
 
     prepare_streams()
     plants = planted(Path(folder) if folder else _shipped())
-    outcomes = judged(plants, _report(plants, timeout))
+    outcomes = compare_outcomes(plants, _report(plants, timeout))
     style = style_for(sys.stdout, color)
     words = {True: "ok", False: "WRONG", None: "not run"}
     rows = [
@@ -124,7 +124,7 @@ def _needed_engines(spec: Spec) -> set[str]:
     return {*(spec.engines or ()), *(layer.engine for layer in spec.implementations)}
 
 
-def judged(plants: dict[str, str], report: Report) -> list[Outcome]:
+def compare_outcomes(plants: dict[str, str], report: Report) -> list[Outcome]:
     """Compare every planted bug with the findings of its specs."""
     results: dict[str, list[SpecResult]] = {}
     for result in report.results:

@@ -102,7 +102,7 @@ class Screened:
     late: bool = False
 
 
-def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
+def meets_target(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
     """Mark the numbers that meet the target. A truth below the smallest normal number may be
     flushed, and one beyond the largest number is an infinity."""
     with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ def errors_in_ulps(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
         error = np.abs(numbers - target.value) / fmt.ulp(target.value)
     known = np.isfinite(target.value)
     if np.any(tiny := np.abs(target.value) < fmt.smallest_normal):
-        known &= ~(tiny & met(target, numbers, fmt))
+        known &= ~(tiny & meets_target(target, numbers, fmt))
     return np.where(known, np.where(np.isnan(error), np.inf, error), 0.0)
 
 

@@ -145,7 +145,7 @@ class _Registry(Mapping[str, Registered]):
         return len(self._targets)
 
 
-def usual(registered: Mapping[str, Registered]) -> Iterator[str]:
+def default_engines(registered: Mapping[str, Registered]) -> Iterator[str]:
     """The engines that run if none is named and they are installed. Entry points are only scanned
     when the first name is taken."""
     return (name for name, found in registered.items() if found.by_default)

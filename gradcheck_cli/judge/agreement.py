@@ -59,7 +59,7 @@ def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
         yield from _compare_modes(case, one, other, verdicts)
 
 
-def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
+def mode_disagreements(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
     """Yield, for each evaluation and block, the first entry (row, column) at a kink or without a
     truth where the two modes of an engine differ. The cost of rounding must be computed for these
     entries before the modes count as contradictory."""

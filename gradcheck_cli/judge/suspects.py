@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceReque
 from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.judge.agreement import apart
+from gradcheck_cli.judge.agreement import mode_disagreements
 from gradcheck_cli.judge.decision import Evidence, Verdict, judge_block
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, loses_little, too_wide
 from gradcheck_cli.judge.outputs import is_far_off, lost_rows, worst_output
@@ -41,7 +41,7 @@ def _suspects(case: Case) -> Iterator[Suspect]:
         if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
             yield Suspect(evaluation.engine, evaluation.mode, trace)
             known.add((evaluation.engine, evaluation.mode))
-    for one, name, row, column in apart(case):
+    for one, name, row, column in mode_disagreements(case):
         if (one.engine, one.mode) not in known:
             request = _traced(case, one.mode, name, row, column)
             yield Suspect(one.engine, one.mode, request)
@@ -103,7 +103,7 @@ def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
     """The entries that are not simply right, before the cost of rounding is known: masks by mode
     and block. None if modes disagree, which may concern any entry, or if an output is lost or has
     lost half of its digits."""
-    if case.truth is None or any(True for _ in apart(case)):
+    if case.truth is None or any(True for _ in mode_disagreements(case)):
         return None
     if any(is_far_off(case, evaluation) for evaluation in case.evaluations):
         return None

@@ -47,7 +47,7 @@ def cards(graph: Graph) -> list[Card]:
     return [_card(graph, index, node) for index, node in enumerate(graph.program.nodes)]
 
 
-def drawn(graph: Graph) -> list[int]:
+def drawn_nodes(graph: Graph) -> list[int]:
     """The nodes that the outputs depend on, in topological order."""
     nodes, seen = graph.program.nodes, set[int]()
     waiting = [index for index in graph.program.outputs if index is not None]
@@ -155,7 +155,7 @@ def _short(text: str, style: Style) -> str:
 def _tree(graph: Graph) -> Iterator[tuple[str, int | None]]:
     """Each row of the tree with its node; None if the row only names a node again."""
     found, nodes = cards(graph), graph.program.nodes
-    uses = Counter(arg for index in drawn(graph) for arg in nodes[index].args)
+    uses = Counter(arg for index in drawn_nodes(graph) for arg in nodes[index].args)
     numbers: dict[int, int] = {}  # of what is used more than once, as it is met
     waiting = [(index, "", "") for index in reversed(graph.program.outputs) if index is not None]
     while waiting:
@@ -179,11 +179,11 @@ def graph_dot(name: str, graph: Graph) -> str:
     found = cards(graph)
     lines = [f"digraph {_dot(name)} {{", "  node [shape=box, fontname=monospace];"]
     shapes = {"input": "ellipse", "constant": "plaintext", "operation": "box"}
-    for index in drawn(graph):
+    for index in drawn_nodes(graph):
         card = found[index]
         mark = "" if card.finite else ", color=red"
         lines.append(f"  n{index} [label={_dot(card.label)}, shape={shapes[card.kind]}{mark}];")
-    for index in drawn(graph):
+    for index in drawn_nodes(graph):
         for arg in graph.program.nodes[index].args:
             lines.append(f"  n{arg} -> n{index} [label={_dot(*_flow(found[arg]))}];")
     return "\n".join([*lines, "}"]) + "\n"
@@ -193,16 +193,18 @@ def graph_mermaid(graph: Graph) -> str:
     """The graph for Mermaid, which GitHub and GitLab draw in Markdown."""
     found = cards(graph)
     lines = ["flowchart TD"]
-    for index in drawn(graph):
+    for index in drawn_nodes(graph):
         card = found[index]
         left, right = ("([", "])") if card.kind == "input" else ("[", "]")
         lines.append(f'  n{index}{left}"{_mermaid(card.label)}"{right}')
-    for index in drawn(graph):
+    for index in drawn_nodes(graph):
         for arg in graph.program.nodes[index].args:
             label = " | ".join(map(_mermaid, _flow(found[arg])))
             middle = f'-->|"{label}"|' if label else "-->"
             lines.append(f"  n{arg} {middle} n{index}")
-    lines += [f"  style n{index} stroke:#c00" for index in drawn(graph) if not found[index].finite]
+    lines += [
+        f"  style n{index} stroke:#c00" for index in drawn_nodes(graph) if not found[index].finite
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.report.graph import Card, cards, drawn
+from gradcheck_cli.report.graph import Card, cards, drawn_nodes
 from gradcheck_cli.report.style import plain
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def graph_svg(graph: Graph, blamed: Collection[int] = (), title: str = "") -> st
 
 def _nearest(graph: Graph, blamed: Collection[int]) -> tuple[list[int], int]:
     """The nodes to draw, and the number of nodes that are left out."""
-    there = drawn(graph)
+    there = drawn_nodes(graph)
     if len(there) <= MOST:
         return there, 0
     nodes = graph.program.nodes

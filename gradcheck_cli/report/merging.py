@@ -30,7 +30,7 @@ def of_report(report: Report) -> dict[str, Any]:
     return {"shard": report.shard, "elsewhere": report.elsewhere, "merge": rest}
 
 
-def read(file: str) -> Report:
+def read_shard(file: str) -> Report:
     """The report of a shard. Raises UsageError."""
     try:
         data = json.loads(Path(file).read_text("utf-8"))

@@ -77,9 +77,9 @@ class Contents:
         targets in it."""
         if not layers:
             return []
-        from gradcheck_cli.specfile.reached import reached
+        from gradcheck_cli.specfile.reached import imported_files
 
-        found = (file for folder, *targets in layers for file in reached(targets, folder))
+        found = (file for folder, *targets in layers for file in imported_files(targets, folder))
         return list(dict.fromkeys(found))
 
     def of_layers(self, spec: Spec) -> str:

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.isolation import surroundings
-from gradcheck_cli.engines.registry import Registered, engines, usual
+from gradcheck_cli.engines.registry import Registered, default_engines, engines
 from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import Plan, make_plan
 from gradcheck_cli.run.spec_state import Work
@@ -46,7 +46,7 @@ def run_in_process(spec: Spec, options: RunOptions) -> SpecResult:
             drive(work.ports.steps([layer.answer for layer in work.layers]), e.examined)
     found = work.found()
     found.duration_s = time.perf_counter() - started
-    return settle(plan, options, usual(registered), found)
+    return settle(plan, options, default_engines(registered), found)
 
 
 class _Engines(ExitStack):

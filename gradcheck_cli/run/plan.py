@@ -30,7 +30,7 @@ from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.engines.devices import require
-from gradcheck_cli.engines.registry import Registered, usual
+from gradcheck_cli.engines.registry import Registered, default_engines
 from gradcheck_cli.run.directions import direction_along, kind_of, pairs_are_few, projection_of
 from gradcheck_cli.run.workers.memory import usual_limit
 
@@ -231,7 +231,7 @@ def choose_engines(
     if not names and spec is not None and spec.implementations:
         names = tuple(implementation.engine for implementation in spec.implementations)
     if not names:
-        here = (name for name in usual(registered) if registered[name].installed)
+        here = (name for name in default_engines(registered) if registered[name].installed)
         return tuple(here), frozenset()
     lacks = [lack for name in dict.fromkeys(names) for lack in lacking(name, registered)]
     if len(lacks) == 1:

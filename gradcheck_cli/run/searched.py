@@ -29,7 +29,7 @@ from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.searching import NO_DOMAIN, Place, requests_of, undecided
 from gradcheck_cli.search.answering import FOR_FIXES, searched_fix
 from gradcheck_cli.search.kinds import CODES_OF
-from gradcheck_cli.specfile.moving import at_words, moved
+from gradcheck_cli.specfile.moving import at_words, specs_at_point
 
 
 class Searched:
@@ -79,7 +79,7 @@ class Searched:
     def _examine(self, search: Search, witness: Witness) -> Steps[None]:
         """Judges the engine at a witness as at a point of the spec."""
         words = tuple(at_words(witness.values, search.dtype)[1::2])
-        (spec,) = moved([self._spec], words)
+        (spec,) = specs_at_point([self._spec], words)
         options = self._options.only(search.engine, search.dtype, "reverse")
         options = replace(options, illustrated=False)
         plan = make_plan(replace(spec, order=1), options, self._registered)

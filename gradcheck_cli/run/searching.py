@@ -22,7 +22,7 @@ from gradcheck_cli.domain.search import (
     SearchResult,
 )
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import Registered, engines, usual
+from gradcheck_cli.engines.registry import Registered, default_engines, engines
 from gradcheck_cli.run.finalize import quoted
 from gradcheck_cli.run.journal import Journal
 from gradcheck_cli.run.plan import DTYPES, choose_engines
@@ -193,7 +193,7 @@ def _engines_of(
     """The engines that were named; otherwise PyTorch, or the first available engine."""
     if spec.implementations or options.engines.resolve(spec.engines, ()):
         return choose_engines(spec, options, registered)[0]
-    here = [name for name in usual(registered) if registered[name].installed]
+    here = [name for name in default_engines(registered) if registered[name].installed]
     return (_USUAL,) if _USUAL in here else tuple(here[:1])
 
 

@@ -55,7 +55,7 @@ from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.regions import boxes, intervals
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.regions.together import Asking, together
+from gradcheck_cli.search.regions.together import Asking, run_together
 from gradcheck_cli.search.roundest import simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
@@ -566,7 +566,7 @@ class Searching:
             elif known is not None:
                 witness = domain.point(known.values)
                 regions[kind] = boxes.region(domain, reasons, witness, points, budget)
-        self._regions = yield from together(regions, proof, self._fails)
+        self._regions = yield from run_together(regions, proof, self._fails)
 
     def _fails(self, points: Ordinals, kinds: Sequence[Kind]) -> Steps[dict[Kind, Array]]:
         """Mark the points that fail, by the estimate of the right answers."""

@@ -202,7 +202,7 @@ class _Reader:
             _, tree = locate(self.collector.root, path)
             inner = values.recipe_tree(tree)
             where = path if inner is tree else (*path, "value")
-            value = values.written(inner, dtype, where, self.collector)
+            value = values.parse_array(inner, dtype, where, self.collector)
             if self.is_complex and dtype is None and value is not None and value.dtype.kind == "f":
                 value = value.astype(np.complex128)
             fits = value is not None and self.budget.take(value.shape, path, self.collector)
@@ -218,7 +218,7 @@ class _Reader:
                 return None
             drawn = KINDS[form["kind"]].drawn(np.random.default_rng(stream), shape)
             return values.as_float(drawn, dtype, path, self.collector)
-        return values.drawn(form, stream, dtype, path, self.collector)
+        return values.draw_recipe(form, stream, dtype, path, self.collector)
 
     def _check_domain(self, found: Input, path: Path) -> bool:
         """Whether every entry lies in the domain of the input."""

@@ -23,7 +23,7 @@ class _Elsewhere(Exception):
     """The spec cannot have this point; the message says why."""
 
 
-def moved(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
+def specs_at_point(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
     """The specs at this point only. Specs that cannot have the point are left out. Raises
     UsageError if no spec can have it, and for texts that are not values of an input."""
     values = dict(map(_read, point))

@@ -110,7 +110,7 @@ def _input(path: Path, collector: Collector) -> None:
     forms = "an input is a number, a nested list, {value: ...} or {shape: [3, 2]}"
     if not isinstance(tree, Mapping):
         collector.add(
-            f"{shown(tree)} is not the value of an input",
+            f"{value_words(tree)} is not the value of an input",
             path,
             help=text_help(tree, forms),
         )
@@ -122,7 +122,7 @@ def _input(path: Path, collector: Collector) -> None:
     if "distribution" in tree.keys:
         choice = tree.values["distribution"]
         collector.add(
-            f"unknown distribution: {shown(choice)}",
+            f"unknown distribution: {value_words(choice)}",
             (*path, "distribution"),
             help=_choice_help(choice, input_model.DISTRIBUTIONS),
         )
@@ -152,12 +152,12 @@ def _report_value(
     _, tree = locate(collector.root, path)
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
     if kind in _WANTED:
-        message = f"{name} must be {_WANTED[kind]}, not {shown(tree)}"
+        message = f"{name} must be {_WANTED[kind]}, not {value_words(tree)}"
         help = f"{path[-1]}: {about}" if kind == "dict_type" and about else ""
         collector.add(message, path, help=help or _type_help(kind, tree, schema))
     elif kind == "literal_error":
         choices = [str(choice) for choice in schema["expected"]]
-        message = f"{shown(tree)} is not valid here"
+        message = f"{value_words(tree)} is not valid here"
         collector.add(message, path, help=_choice_help(tree, choices))
     else:
         words = _LIMITS.get(kind)
@@ -253,7 +253,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def shown(tree: Tree) -> str:
+def value_words(tree: Tree) -> str:
     """A value as messages show it."""
     if isinstance(tree, Sequence):
         return "a list"

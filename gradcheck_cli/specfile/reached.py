@@ -52,7 +52,7 @@ def _files_of(target: str, folder: str) -> list[str]:
     return _modules(place.split("."), _folders(folder))
 
 
-def reached(targets: Iterable[str], folder: str) -> list[str]:
+def imported_files(targets: Iterable[str], folder: str) -> list[str]:
     """The files of the project that hold the targets ("path.py:name", "package.module:name"), and
     all files that these import, sorted by name. Paths are relative to `folder`."""
     waiting = [file for target in targets for file in _files_of(target, folder)]

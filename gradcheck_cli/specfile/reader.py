@@ -19,7 +19,7 @@ from gradcheck_cli.specfile.collect import Collector, listed, visible
 from gradcheck_cli.specfile.meaning import Meaning, known_keys
 from gradcheck_cli.specfile.text import Lines, checked, first_line, load
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
-from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, plain
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, as_python
 
 MAX_ERRORS = 100
 """A file with more mistakes has one mistake many times."""
@@ -148,13 +148,15 @@ class _Reader:
             root = self._defaults.merged(root)
         collector = Collector(self._source, self._lines, root, self.errors)
         collector.shared = {key: self._defaults.count(key) for key in _LISTS}
-        data = plain(root)
+        data = as_python(root)
         if isinstance(data, dict) and data.pop(_KEY, None) is not None:
             message = "`defaults` must be the only key, in the first document of a file"
             help = "`---` on a line of its own ends a document"
             collector.add(message, (_KEY,), at_key=True, help=help)
         if not isinstance(data, dict):
-            message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
+            message = (
+                f"a spec is a mapping of keys, not {problems.value_words(self._document.root)}"
+            )
             collector.add(message, (), help=f"keys: {listed(known_keys())}")
             return None
         spec = Meaning(collector, data, self._seed).spec(default_name)
@@ -240,7 +242,7 @@ def _read_defaults(collector: Collector) -> _Defaults:
     assert isinstance(root, Mapping)
     bad: set[str] = set()
     try:
-        model.defaults_validator().validate_python(plain(root))
+        model.defaults_validator().validate_python(as_python(root))
     except ValidationError as error:
         found = problems.report(error, collector, model.defaults_schema())
         if (_KEY,) in found:

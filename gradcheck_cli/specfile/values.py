@@ -22,7 +22,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS, Array, parts_of
 from gradcheck_cli.specfile.collect import Collector, Path, locate
 from gradcheck_cli.specfile.input_model import MAX_AXES, WORDS, number_in
-from gradcheck_cli.specfile.problems import shown, text_help
+from gradcheck_cli.specfile.problems import text_help, value_words
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
 MAX_ENTRIES = 10_000_000
@@ -54,7 +54,7 @@ class Budget:
         return False
 
 
-def written(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> Array | None:
+def parse_array(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> Array | None:
     """A number or nested list as an array of float64, complex128, int64 or bool; None after an
     error."""
     numbers = _Numbers(path, collector)
@@ -79,7 +79,7 @@ def number(path: Path, collector: Collector) -> bool | int | float | None:
             return WORDS[value]
         if isinstance(value, bool | int | float):
             return value
-    message = f"`{path[-1]}` must be a number, not {shown(tree)}"
+    message = f"`{path[-1]}` must be a number, not {value_words(tree)}"
     collector.add(message, path, help=text_help(tree, ""))
     return None
 
@@ -115,7 +115,7 @@ class _Numbers:
         if not shape:
             self._entry(tree, path)
         elif not isinstance(tree, Sequence):
-            self._wrong(f"{shown(tree)}, but the first entry is a list", path)
+            self._wrong(f"{value_words(tree)}, but the first entry is a list", path)
         elif len(tree.items) != shape[0]:
             count, first = len(tree.items), shape[0]
             self._wrong(f"a ragged list: {count} entries here, but {first} in the first one", path)
@@ -131,9 +131,9 @@ class _Numbers:
             if isinstance(value, bool | int | float | complex):
                 self.entries.append(value)
                 return
-            self._wrong(f"{shown(tree)} is not a number", path, text_help(tree, ""))
+            self._wrong(f"{value_words(tree)} is not a number", path, text_help(tree, ""))
             return
-        self._wrong(f"{shown(tree)}, but the first entry is a number", path)
+        self._wrong(f"{value_words(tree)}, but the first entry is a number", path)
 
     def _wrong(self, message: str, path: Path, help: str = "") -> None:
         self.bad += 1
@@ -204,7 +204,7 @@ def as_float(values: Array, dtype: str | None, path: Path, collector: Collector)
     return rounded
 
 
-def drawn(
+def draw_recipe(
     recipe: dict[str, Any], stream: list[int], dtype: str | None, path: Path, collector: Collector
 ) -> Array | None:
     """The numbers of the recipe from the stream (see the top of this file); None after an error."""

@@ -44,13 +44,13 @@ class Mapping:
 Tree = Scalar | Sequence | Mapping
 
 
-def plain(tree: Tree) -> Any:
+def as_python(tree: Tree) -> Any:
     """The tree as Python objects: dict, list, str, int, float, bool, None."""
     if isinstance(tree, Scalar):
         return tree.value
     if isinstance(tree, Sequence):
-        return [plain(item) for item in tree.items]
-    return {key: plain(value) for key, value in tree.values.items()}
+        return [as_python(item) for item in tree.items]
+    return {key: as_python(value) for key, value in tree.values.items()}
 
 
 # YAML 1.2.2, section 10.3.2, the core schema.

@@ -31,8 +31,8 @@ from gradcheck_cli.specfile.settings import checked_settings
 from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.slips import was_a_tuple_of_inputs
-from gradcheck_cli.testing.trees import opened
-from gradcheck_cli.testing.values import Given, engine_of, given, gpu_of
+from gradcheck_cli.testing.trees import as_array_function
+from gradcheck_cli.testing.values import Given, engine_of, gpu_of, sort_inputs
 from gradcheck_cli.version import VERSION
 
 _NOWHERE = Span(1, 1, 1, 1)
@@ -121,12 +121,12 @@ def _layer_and_inputs(
     """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
     a class."""
     if isinstance(live, type) and not _is_function(live):
-        return live, given(live, request.inputs, request.named), request.kwargs
+        return live, sort_inputs(live, request.inputs, request.named), request.kwargs
     named = {**request.kwargs, **request.named}
-    trees = opened(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
+    trees = as_array_function(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
     if trees is not None:
         return *trees, {}
-    found = given(live, request.inputs, named)
+    found = sort_inputs(live, request.inputs, named)
     return live, found, found.fixed
 
 

@@ -23,7 +23,7 @@ from gradcheck_cli.testing.values import (
     placed,
 )
 
-_PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.given`)
+_PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.sort_inputs`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Opened:
         return self._call(iter(arrays))
 
 
-def opened(
+def as_array_function(
     layer: Any, values: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Opened, Given] | None:
     """A JAX layer as a function of the arrays in its arguments, and these arrays. None if all

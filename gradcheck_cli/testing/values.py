@@ -39,7 +39,7 @@ class Given:
     dtypes: frozenset[str]  # of the floating arrays as they were given
 
 
-def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
+def sort_inputs(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
     """Sorts the values of a call. Raises UsageError for values that cannot be inputs."""
     names = parameter_names(layer)
     pairs = {**dict(placed(layer, names, values)), **named}

@@ -38,7 +38,7 @@ class DecidedByRounding(NotInBalls):
 def objects(values: Any) -> Objects:
     """An array of `arb` with the same shape. Nothing is rounded."""
     if type(values) in (int, float):
-        return alone(arb(values))
+        return scalar_object(arb(values))
     values = np.asarray(values)
     if values.dtype == object:
         flat = [x if type(x) is arb else _number(x) for x in values.ravel()]
@@ -51,7 +51,7 @@ def objects(values: Any) -> Objects:
     return result.reshape(values.shape)
 
 
-def alone(x: Any) -> Objects:
+def scalar_object(x: Any) -> Objects:
     """One number as an array without axes."""
     made = np.empty((), dtype=object)
     made[()] = x
@@ -67,11 +67,11 @@ def _number(x: Any) -> Any:
 def unwrap(x: Value) -> Objects:
     """The array of `arb` that an enclosure works on. Booleans are returned unchanged."""
     if isinstance(x, Constant):
-        return alone(x.ball())
+        return scalar_object(x.ball())
     if isinstance(x, Traced):  # a Ball: what stands above balls was taken off before
         return x.value  # type: ignore[no-any-return]
     if type(x) in (int, float):
-        return alone(arb(x))
+        return scalar_object(arb(x))
     x = np.asarray(x)
     return x if x.dtype == np.bool_ else objects(x)
 

@@ -29,7 +29,7 @@ FEW_ROUNDINGS = 2.0**-51
 """Of the largest eigenvalue, and for each row: what float64 is off in one."""
 
 
-def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
+def on_stacks(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
     """A function of one matrix, applied to stacks."""
 
     def value(x: Objects) -> Objects:
@@ -281,23 +281,23 @@ def _right(x: Objects) -> Objects:
 
 
 MATRICES: dict[str, Callable[..., Any]] = {
-    "inv": each(_inverse),
+    "inv": on_stacks(_inverse),
     "solve": _columns_of(_solved),
     "triangular_solve": _columns_of(_substituted),
-    "det": each(_determinant),
-    "slogdet_sign": each(lambda x: arb(order(_determinant(x), 0))),
-    "slogdet_logabs": each(_log_size),
-    "logdet": each(_log),
-    "cofactors": each(_cofactors),
-    "cholesky": each(_cholesky),
-    "qr_q": each(lambda x: _qr(x)[0]),
-    "qr_r": each(lambda x: _qr(x)[1]),
-    "eigvalsh": each(lambda x: _eigen(x)[0]),
-    "eigh_vectors": each(_eigenvectors),
-    "svdvals": each(lambda x: _singular(x)[1]),
-    "pinv": lambda x, rtol=None: each(lambda one: _pseudoinverse(one, rtol))(x),
-    "svd_u": each(_left_vectors),
-    "svd_vh": each(_right),
-    "expm": each(_exponential),
+    "det": on_stacks(_determinant),
+    "slogdet_sign": on_stacks(lambda x: arb(order(_determinant(x), 0))),
+    "slogdet_logabs": on_stacks(_log_size),
+    "logdet": on_stacks(_log),
+    "cofactors": on_stacks(_cofactors),
+    "cholesky": on_stacks(_cholesky),
+    "qr_q": on_stacks(lambda x: _qr(x)[0]),
+    "qr_r": on_stacks(lambda x: _qr(x)[1]),
+    "eigvalsh": on_stacks(lambda x: _eigen(x)[0]),
+    "eigh_vectors": on_stacks(_eigenvectors),
+    "svdvals": on_stacks(lambda x: _singular(x)[1]),
+    "pinv": lambda x, rtol=None: on_stacks(lambda one: _pseudoinverse(one, rtol))(x),
+    "svd_u": on_stacks(_left_vectors),
+    "svd_vh": on_stacks(_right),
+    "expm": on_stacks(_exponential),
     "expm_frechet": lambda x, e: stacked(_frechet, x, e),
 }

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from reference_engine.arithmetic.arbs import NotInBalls, Objects, alone, objects, unwrap
+from reference_engine.arithmetic.arbs import NotInBalls, Objects, objects, scalar_object, unwrap
 from reference_engine.arithmetic.ball_arrays import ADDING, ARRAYS, MOVING, value_of_row
 from reference_engine.arithmetic.ball_choices import CHOICES
 from reference_engine.arithmetic.ball_functions import FUNCTIONS
@@ -72,7 +72,7 @@ def exactly(values: Any) -> Ball:
 def wrap(value: Any) -> Value:
     """Balls as a Ball; booleans and integers are plain arrays."""
     if not isinstance(value, np.ndarray):
-        return Ball(alone(value) if type(value) is arb else objects(value))
+        return Ball(scalar_object(value) if type(value) is arb else objects(value))
     return Ball(value) if value.dtype == object else value
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gradcheck_cli.cli.self_test import FOLDERS, Outcome, command, judged, planted
+from gradcheck_cli.cli.self_test import FOLDERS, Outcome, command, compare_outcomes, planted
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import SpecResult
@@ -25,7 +25,7 @@ def result(*codes: tuple[str, str]) -> SpecResult:
 
 
 def outcome(expected: str, *results: SpecResult) -> Outcome:
-    (one,) = judged({"p/a.yaml": expected}, samples.report(*results))
+    (one,) = compare_outcomes({"p/a.yaml": expected}, samples.report(*results))
     return one
 
 
@@ -55,7 +55,7 @@ def test_a_plant_that_was_not_run_is_neither_right_nor_wrong() -> None:
 
 def test_mistakes_of_a_spec_count_as_found() -> None:
     error = replace(samples.spec_error(), path="p/a.yaml")
-    (one,) = judged({"p/a.yaml": "GC905"}, samples.report(errors=(error,)))
+    (one,) = compare_outcomes({"p/a.yaml": "GC905"}, samples.report(errors=(error,)))
     assert one.right is True
 
 

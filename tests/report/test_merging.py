@@ -37,7 +37,7 @@ def test_every_format_can_be_made_of_shards(tmp_path: Path) -> None:
     results = [samples.quadratic(), samples.reciprocal_exp()]
     files = [_written(tmp_path, f"{n + 1}/2", result) for n, result in enumerate(results)]
     jsonschema.validate(json.loads(Path(files[0]).read_text("utf-8")), report_schema())
-    found = merging.merged([merging.read(file) for file in reversed(files)])
+    found = merging.merged([merging.read_shard(file) for file in reversed(files)])
     whole = samples.report(*sorted(results, key=lambda result: result.source.path))
     assert [one.spec for one in found.results] == [one.spec for one in whole.results]
     for name in FORMATS:
@@ -46,7 +46,7 @@ def test_every_format_can_be_made_of_shards(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_is_missing_or_twice_is_an_error(tmp_path: Path) -> None:
-    first = merging.read(_written(tmp_path, "1/3", samples.quadratic()))
+    first = merging.read_shard(_written(tmp_path, "1/3", samples.quadratic()))
     second = replace(first, shard="2/3")
     with pytest.raises(UsageError, match="shard 3/3 is missing"):
         merging.merged([first, second])
@@ -62,9 +62,9 @@ def test_what_is_no_shard_is_an_error(tmp_path: Path) -> None:
     whole = tmp_path / "whole.json"
     whole.write_text(_printed("json", samples.report(samples.quadratic())), "utf-8")
     with pytest.raises(UsageError, match="is not the report of a shard"):
-        merging.read(str(whole))
+        merging.read_shard(str(whole))
     with pytest.raises(UsageError, match=r"cannot read .*nothing.json: No such file or directory$"):
-        merging.read(str(tmp_path / "nothing.json"))
+        merging.read_shard(str(tmp_path / "nothing.json"))
     whole.write_text("name: a spec", "utf-8")
     with pytest.raises(UsageError, match="it is no JSON report"):
-        merging.read(str(whole))
+        merging.read_shard(str(whole))

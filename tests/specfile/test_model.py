@@ -12,7 +12,7 @@ from gradcheck_cli.specfile import expand, schema
 from gradcheck_cli.specfile.model import spec_schema
 from gradcheck_cli.specfile.text import load
 from gradcheck_cli.specfile.yaml_tree import documents
-from gradcheck_cli.specfile.yaml_values import plain
+from gradcheck_cli.specfile.yaml_values import as_python
 
 ROOT = Path(__file__).parents[2]
 TYPES: dict[str, Any] = {
@@ -87,7 +87,7 @@ def test_every_shipped_spec_fits_the_schema() -> None:
         assert hasattr(source, "text")
         for document in documents(source.text):
             assert document.root is not None
-            assert fits(plain(document.root), rule), file
+            assert fits(as_python(document.root), rule), file
 
 
 @pytest.mark.parametrize(

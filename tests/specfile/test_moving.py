@@ -4,7 +4,7 @@ import pytest
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.specfile.moving import at_words, moved
+from gradcheck_cli.specfile.moving import at_words, specs_at_point
 
 TWO = """\
 name: first
@@ -24,7 +24,7 @@ def _specs() -> list[Spec]:
 
 
 def test_specs_are_moved_and_those_without_the_point_are_left_out() -> None:
-    (spec,) = moved(_specs(), ("x=[8, 0.5]", "n=4"))
+    (spec,) = specs_at_point(_specs(), ("x=[8, 0.5]", "n=4"))
     assert spec.name == "first"
     assert [spec.inputs[name].value.tolist() for name in ("x", "n")] == [[8, 0.5], 4]
     assert spec.inputs["n"].value.dtype == np.int64
@@ -45,12 +45,12 @@ def test_specs_are_moved_and_those_without_the_point_are_left_out() -> None:
 )
 def test_a_point_that_no_spec_has_is_an_error(point: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        list(moved(_specs(), (point,)))
+        list(specs_at_point(_specs(), (point,)))
 
 
 @pytest.mark.parametrize(("word", "value"), [("inf", np.inf), ("-inf", -np.inf), ("nan", np.nan)])
 def test_infinity_and_nan_are_words(word: str, value: float) -> None:
-    (spec,) = moved(_specs(), (f"y={word}",))
+    (spec,) = specs_at_point(_specs(), (f"y={word}",))
     np.testing.assert_array_equal(spec.inputs["y"].value, value)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.specfile.reached import file_of, imports, input_names, reached
+from gradcheck_cli.specfile.reached import file_of, imported_files, imports, input_names
 
 FILES = {
     "layers.py": "import torch\nimport helpers\nfrom pkg import parts\n\nraise SystemExit\n",
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(project: Path, *targets: str) -> list[str]:
-    files = reached(targets, str(project))
+    files = imported_files(targets, str(project))
     return [str(Path(file).relative_to(project)) for file in files]
 
 

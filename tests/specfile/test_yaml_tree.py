@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gradcheck_cli.specfile import yaml_tree
 from gradcheck_cli.specfile.yaml_tree import documents, find_lists
-from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, plain
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, as_python
 
 from .writing import helps, mistakes
 
@@ -28,7 +28,7 @@ def values(text: str) -> object:
     (document,) = documents(text)
     assert document.problems == []
     assert document.root is not None
-    return plain(document.root)
+    return as_python(document.root)
 
 
 def test_aliases_repeat_a_value() -> None:
@@ -139,7 +139,9 @@ def test_lists_are_what_the_parser_makes_of_them(first: str, second: str) -> Non
     text = f"k: {first}\nm:\n  n: {second}\n"
     quick = documents(text)
     slow = documents(text.replace(": [", ":  ["))  # two spaces: the parser reads all of it
-    assert [plain(d.root) for d in quick if d.root] == [plain(d.root) for d in slow if d.root]
+    assert [as_python(d.root) for d in quick if d.root] == [
+        as_python(d.root) for d in slow if d.root
+    ]
     for document in quick:
         for place, end, value, written in _scalars(shape(document.root) if document.root else {}):
             assert (text[place:end], value is None) == (written, written in ("", "~"))
@@ -184,7 +186,7 @@ def test_other_lists_are_left_to_the_parser(text: str) -> None:
 def test_a_list_inside_a_text_stays_text(text: str) -> None:
     (document,) = documents(text)
     assert document.root is not None
-    found = plain(document.root)
+    found = as_python(document.root)
     assert "[1, 2]" in found["a"]
     assert found["c"] == [3]
 

@@ -12,7 +12,7 @@ import pytest
 
 from gradcheck_cli import assert_gradients, check, torch
 from gradcheck_cli.domain.errors import UsageError, user_frames
-from gradcheck_cli.engines.layer.source_lines import shown
+from gradcheck_cli.engines.layer.source_lines import displayed_path
 from gradcheck_cli.testing.api import CheckReport, GradientError
 from gradcheck_cli.testing.notebook import COLUMNS
 
@@ -208,5 +208,5 @@ def test_a_cell_is_called_what_the_shell_calls_it(monkeypatch: pytest.MonkeyPatc
         eval(compile("1 / 0", "/tmp/kernel/17.py", "eval"))
     (line,) = user_frames(caught.value)
     assert line.strip().startswith("Cell In[3], line 1")
-    assert shown("/tmp/kernel/17.py") == "Cell In[3]"
-    assert shown(__file__) == os.path.relpath(__file__)
+    assert displayed_path("/tmp/kernel/17.py") == "Cell In[3]"
+    assert displayed_path(__file__) == os.path.relpath(__file__)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.testing.values import as_array, engine_of, given
+from gradcheck_cli.testing.values import as_array, engine_of, sort_inputs
 
 
 class Tensor:
@@ -75,7 +75,7 @@ def test_what_is_no_array_is_handed_over(value: object) -> None:
 
 
 def test_complex_numbers_are_pairs_of_their_parts() -> None:
-    found = given(lambda z, w, x: z, [np.array([1 + 2j]), 3 - 1j, 2.0], {})
+    found = sort_inputs(lambda z, w, x: z, [np.array([1 + 2j]), 3 - 1j, 2.0], {})
     assert found.complex_inputs == {"z", "w"}
     assert found.arrays["z"].tolist() == [[1.0, 2.0]]
     assert found.arrays["w"].tolist() == [3.0, -1.0]
@@ -86,16 +86,16 @@ def test_names_are_those_of_the_signature() -> None:
     def layer(a, axis, b):
         return a
 
-    found = given(layer, [Tensor(), 0, 2.0], {})
+    found = sort_inputs(layer, [Tensor(), 0, 2.0], {})
     assert list(found.arrays) == ["a", "b"]
     assert found.fixed == {"axis": 0}
     assert found.dtypes == {"bfloat16", "float64"}
 
 
 def test_a_layer_that_takes_anything_gets_numbered_inputs() -> None:
-    assert list(given(lambda *xs: xs, [1.0, 2.0], {}).arrays) == ["x0", "x1"]
+    assert list(sort_inputs(lambda *xs: xs, [1.0, 2.0], {}).arrays) == ["x0", "x1"]
     with pytest.raises(UsageError, match="gives no name for it"):
-        given(lambda *xs: xs, [1.0, 2], {})
+        sort_inputs(lambda *xs: xs, [1.0, 2], {})
 
 
 def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
@@ -114,8 +114,8 @@ def test_tuples_and_dictionaries_of_arrays_are_taken_apart() -> None:
     def layer(x, state, options):
         return x
 
-    found = given(layer, [Tensor(), (Tensor(), {"c": Tensor()}), {"axis": 0}], {})
+    found = sort_inputs(layer, [Tensor(), (Tensor(), {"c": Tensor()}), {"axis": 0}], {})
     assert list(found.arrays) == ["x", "state[0]", "state[1]['c']"]
     assert found.fixed == {"options": {"axis": 0}}
     with pytest.raises(UsageError, match=r"`state\[1\]` is NoneType"):
-        given(layer, [Tensor(), (Tensor(), None), {}], {})
+        sort_inputs(layer, [Tensor(), (Tensor(), None), {}], {})

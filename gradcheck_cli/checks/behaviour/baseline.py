@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gradcheck_cli.checks.casts import seen
+from gradcheck_cli.checks.casts import casts_of_run
 from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Severity
@@ -21,8 +21,8 @@ from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
-from gradcheck_cli.explain.blame.values import apart
-from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, tried, values_of
+from gradcheck_cli.explain.blame.values import distinct_texts
+from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, try_call, values_of
 from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import parts
@@ -108,7 +108,7 @@ class Apart:
 
     def shown(self) -> tuple[str, str]:
         """Both numbers."""
-        return apart(self.before, self.after)
+        return distinct_texts(self.before, self.after)
 
 
 def raised(
@@ -169,7 +169,7 @@ class Bench:
     def digits(self) -> str | None:
         """The narrowest dtype that the layer casts to, if any: seen in a watched run, or inferred
         from the noise of its values. Called if a fault was found."""
-        casts = seen(self.subject)
+        casts = casts_of_run(self.subject)
         if casts:
             return narrowest(cast.dtype for cast in casts)
         floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.is_floating}
@@ -247,7 +247,7 @@ class Bench:
 
     def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
         """Run the layer at other values; None if it refuses them. Raises RaisedLater."""
-        return tried(lambda: self.run(call, row=row), self.run)
+        return try_call(lambda: self.run(call, row=row), self.run)
 
     @property
     def elsewhere(self) -> dict[str, Array] | None:

@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.checks.behaviour.linear import linear
-from gradcheck_cli.checks.behaviour.memory import different_once, remembered, state_in_object
+from gradcheck_cli.checks.behaviour.memory import call_affects_next, different_once, state_in_object
 from gradcheck_cli.checks.behaviour.modes import modes_agree
-from gradcheck_cli.checks.behaviour.mutation import kept, written
+from gradcheck_cli.checks.behaviour.mutation import find_writes, mutable_state
 from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
 from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.bound_layer import MOVING, moving_size
@@ -59,7 +59,7 @@ UNREPEATABLE = frozenset({Codes.NONDETERMINISTIC, Codes.STATEFUL_GRADIENT})
 
 # Each check, with the codes after which it can find nothing new.
 CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
-    (remembered, frozenset({Codes.STATEFUL_GRADIENT})),
+    (call_affects_next, frozenset({Codes.STATEFUL_GRADIENT})),
     (state_in_object, UNREPEATABLE),
     (linear, UNREPEATABLE),
     (of_upstream, UNREPEATABLE | {Codes.UPSTREAM_MUTATED, Codes.NONLINEAR_BACKWARD}),
@@ -151,7 +151,7 @@ def _behaviour(
 
 
 def _faults(bench: Bench) -> list[Fault]:
-    found = list(written(bench))
+    found = list(find_writes(bench))
     doubts = [Doubt()]
     if not found and not bench.first.random:
         doubts = doubts_of(bench)
@@ -184,7 +184,7 @@ def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:
 
 
 def _notes(bench: Bench) -> Iterator[str]:
-    names = kept(bench)
+    names = mutable_state(bench)
     if names:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         yield f"a forward run changes {shown}, which is restored before every call"

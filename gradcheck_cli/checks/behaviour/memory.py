@@ -34,7 +34,7 @@ OUTPUT = (
 TWICE = "called twice with the same input and the same random numbers"
 
 
-def remembered(bench: Bench) -> Iterator[Fault]:
+def call_affects_next(bench: Bench) -> Iterator[Fault]:
     """GC602 and GC605: the first way in which one call affects another."""
     for _ in range(REPEATS):
         found = bench.apart(bench.first, bench.run(), bench.near)

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.codes import Codes
 SHOWN = 3  # the most names in a message
 
 
-def written(bench: Bench) -> Iterator[Fault]:
+def find_writes(bench: Bench) -> Iterator[Fault]:
     """GC603, GC604, and GC605 for writes of the backward that outlive it."""
     ran, leaves = bench.first, {leaf.name: leaf for leaf in bench.subject.leaves}
     for name in ran.changed:
@@ -51,7 +51,7 @@ def written(bench: Bench) -> Iterator[Fault]:
         )
 
 
-def kept(bench: Bench) -> tuple[str, ...]:
+def mutable_state(bench: Bench) -> tuple[str, ...]:
     """Names of the state that a forward run may change, as batch normalisation does."""
     leaves = {leaf.name: leaf for leaf in bench.subject.leaves}
     return tuple(

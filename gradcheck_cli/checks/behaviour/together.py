@@ -19,7 +19,7 @@ from gradcheck_cli.checks.behaviour.linear import (
     times,
     widened,
 )
-from gradcheck_cli.checks.behaviour.memory import kept_from_earlier, remembered
+from gradcheck_cli.checks.behaviour.memory import call_affects_next, kept_from_earlier
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
@@ -29,7 +29,7 @@ from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Check = Callable[[Bench], Iterator[Fault]]
-EVERY: tuple[Check, ...] = (remembered, linear, of_upstream, of_inputs, requested)
+EVERY: tuple[Check, ...] = (call_affects_next, linear, of_upstream, of_inputs, requested)
 """The checks whose questions are asked together."""
 
 
@@ -63,7 +63,7 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         return
     values, there = other
     if any(kept_from_earlier(bench, values, there)):
-        yield Doubt((remembered,))
+        yield Doubt((call_affects_next,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # free their memory for the next passes
     groups, rest = _groups(bench)
@@ -194,7 +194,7 @@ def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterat
         with closing(bench.fresh(values)) as subject:
             return bench.ran(subject, call)
 
-    checks = (remembered, of_inputs, linear, of_upstream)
+    checks = (call_affects_next, of_inputs, linear, of_upstream)
     expected, near = _multiple(bench, there, negative), widened(bench.tight(there), negative)
     yield from _compared(bench, expected, run, checks, near)
 

@@ -47,7 +47,7 @@ def in_time(
         yield call
 
 
-def alone(problem: LayerProblem, dtype: str, call: CustomCall, *modes: Mode) -> LayerProblem:
+def call_problem(problem: LayerProblem, dtype: str, call: CustomCall, *modes: Mode) -> LayerProblem:
     """The call as a problem of its own, or the layer's problem if the layer is this call alone."""
     problem = replace(problem, dtype=dtype, modes=modes)
     if call.live is None:

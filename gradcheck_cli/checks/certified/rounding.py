@@ -24,8 +24,8 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
-from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, stirred
-from gradcheck_cli.truth.layers.projections import Projections, pulled
+from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, perturbed_leaf
+from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
@@ -237,7 +237,7 @@ class Rounding:
         self, row: Float, wide: Mapping[str, Float | None]
     ) -> Iterator[tuple[str, Float, Float]]:
         """For each leaf, row @ J in the narrow dtype and in the highest precision."""
-        gradients = pulled(self._narrow, Call(cotangents=row[None]))
+        gradients = single_vjp(self._narrow, Call(cotangents=row[None]))
         self.backward += 1
         for name, right in wide.items():
             mine = gradients.pop(name, None)  # freed soon: it may be as large as the layer
@@ -383,5 +383,5 @@ def moved_row(
 ) -> dict[str, Float | None]:
     """row @ J after every number has moved by this part of itself; by leaf, (n,)."""
     rng = np.random.default_rng(seed)
-    values = Spare({leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves})
+    values = Spare({leaf.name: perturbed_leaf(leaf, move, rng) for leaf in truth.leaves})
     return truth.pulled(row * (1 + move * signs(rng, row.shape)), values)

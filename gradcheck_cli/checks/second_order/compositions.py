@@ -57,7 +57,7 @@ from gradcheck_cli.judge import lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
-from gradcheck_cli.truth.layers.callables import STIR, STIRRED, stirred
+from gradcheck_cli.truth.layers.callables import STIR, STIRRED, perturbed_leaf
 from gradcheck_cli.truth.layers.second_order import Blocks, RowGradients, Weights
 from gradcheck_cli.truth.layers.weighing import move_of
 from gradcheck_cli.truth.numerics.noise import from_size
@@ -347,7 +347,7 @@ class HessianCase(LayerCase):
         found: dict[tuple[str, str], list[Array]] = {key: [] for key in own}
         for _ in range(draws):
             values = {
-                leaf.name: stirred(leaf, move, rng)
+                leaf.name: perturbed_leaf(leaf, move, rng)
                 for leaf in self._hessian.moving
                 if leaf.role != "captured"
             }

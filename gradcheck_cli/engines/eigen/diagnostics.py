@@ -177,13 +177,13 @@ def _without_storage(found: re.Match[str]) -> str:
 
 def _place(record: _Record) -> Place | None:
     """The stretch that the compiler underlines, or the word that it points at."""
-    from gradcheck_cli.engines.layer.source_lines import shown
+    from gradcheck_cli.engines.layer.source_lines import displayed_path
 
     try:
         text = Path(record.file).read_text("utf-8", "replace")
     except OSError:
         return None
-    source = Source(shown(record.file), text)
+    source = Source(displayed_path(record.file), text)
     line = source.line(record.line)
     begin, end = _underlined(record, line)
     span = Span(record.line, begin + 1, record.line, end + 1)

@@ -20,7 +20,7 @@ from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of, scanned
 from gradcheck_cli.engines.layer.declared import Declared, Given, Pull, joined_results, separate
-from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
+from gradcheck_cli.engines.layer.source_lines import Places, displayed_path, lines
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
 
@@ -104,7 +104,7 @@ class DeclaredRun:
 
     def _place(self, equation: Any) -> str:
         found = _lines(equation)
-        return f"{shown(found[-1][0])}:{found[-1][1]}" if found else ""
+        return f"{displayed_path(found[-1][0])}:{found[-1][1]}" if found else ""
 
 
 def _lines(equation: Any) -> list[tuple[str, int]]:

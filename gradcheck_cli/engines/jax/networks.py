@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradcheck_cli.engines.kit.axes import Pair, each
+from gradcheck_cli.engines.kit.axes import Pair, per_axis
 from gradcheck_cli.engines.kit.compositions import classes_last
 
 # Losses of classifiers, composed: JAX has none
@@ -40,9 +40,9 @@ def convolution(
     return jax.lax.conv_general_dilated(
         x,
         w,
-        each(stride, axes),
-        [(width, width) for width in each(padding, axes)],
-        rhs_dilation=each(dilation, axes),
+        per_axis(stride, axes),
+        [(width, width) for width in per_axis(padding, axes)],
+        rhs_dilation=per_axis(dilation, axes),
         feature_group_count=groups,
     )
 
@@ -62,15 +62,17 @@ def conv_transpose2d(
     channels, out, *size = w.shape
     kernel = w.reshape(groups, channels // groups, out, *size).swapaxes(1, 2)
     kernel = kernel.reshape(groups * out, channels // groups, *size)
-    around = zip(each(padding, 2), each(output_padding, 2), each(dilation, 2), size, strict=True)
+    around = zip(
+        per_axis(padding, 2), per_axis(output_padding, 2), per_axis(dilation, 2), size, strict=True
+    )
     widths = [(step * (n - 1) - p, step * (n - 1) - p + extra) for p, extra, step, n in around]
     return jax.lax.conv_general_dilated(
         x,
         jax.numpy.flip(kernel, (2, 3)),
         (1, 1),
         widths,
-        lhs_dilation=each(stride, 2),
-        rhs_dilation=each(dilation, 2),
+        lhs_dilation=per_axis(stride, 2),
+        rhs_dilation=per_axis(dilation, 2),
         feature_group_count=groups,
     )
 
@@ -156,9 +158,9 @@ def rms_norm(jax: Any, x: Any, weight: Any, eps: float) -> Any:
 
 def _windows(kernel_size: Pair, stride: Pair | None, padding: Pair) -> tuple[Any, ...]:
     """Lengths, strides and padding over all four axes."""
-    steps = each(kernel_size if stride is None else stride, 2)
-    widths = [(0, 0), (0, 0), *((p, p) for p in each(padding, 2))]
-    return (1, 1, *each(kernel_size, 2)), (1, 1, *steps), widths
+    steps = per_axis(kernel_size if stride is None else stride, 2)
+    widths = [(0, 0), (0, 0), *((p, p) for p in per_axis(padding, 2))]
+    return (1, 1, *per_axis(kernel_size, 2)), (1, 1, *steps), widths
 
 
 def max_pool2d(jax: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair) -> Any:
@@ -172,6 +174,6 @@ def avg_pool2d(
     windows = _windows(kernel_size, stride, padding)
     total = jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows)
     if count_include_pad:
-        height, width = each(kernel_size, 2)
+        height, width = per_axis(kernel_size, 2)
         return total / (height * width)
     return total / jax.lax.reduce_window(jax.numpy.ones_like(x), 0.0, jax.lax.add, *windows)

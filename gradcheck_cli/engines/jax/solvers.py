@@ -10,7 +10,7 @@ import jax
 
 from gradcheck_cli.engines.jax.custom_functions import is_floating
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
-from gradcheck_cli.engines.jax.wide import equations, inside
+from gradcheck_cli.engines.jax.wide import equations, inner_equations
 
 _STATED = (CUSTOM_JVP, CUSTOM_VJP, "custom_linear_solve")
 _COMPARISONS = ("lt", "le", "gt", "ge")
@@ -21,7 +21,7 @@ def solvers(call: Callable[..., list[Any]], arrays: Iterable[Any]) -> frozenset[
     return frozenset(
         _name_of(equation)
         for equation in equations(jax.make_jaxpr(call)(*arrays))
-        if equation.primitive.name in _STATED and any(map(_iterates, inside(equation)))
+        if equation.primitive.name in _STATED and any(map(_iterates, inner_equations(equation)))
     )
 
 

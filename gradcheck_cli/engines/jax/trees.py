@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.engines.layer.results import opened
+from gradcheck_cli.engines.layer.results import parts_of_container
 
 
 class Tree:
@@ -65,7 +65,7 @@ def is_complex(leaf: Any) -> bool:
 
 def parts(container: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a result that is a Python container or one of the user's own trees."""
-    found = list(opened(container))
+    found = list(parts_of_container(container))
     if not found and container is not None:
         leaves = jax.tree_util.tree_flatten_with_path(container)[0]
         found = [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves if path]

@@ -119,10 +119,10 @@ def equations(program: Any) -> Iterator[Any]:
     """The equations of a program, at any depth."""
     for equation in getattr(program, "jaxpr", program).eqns:
         yield equation
-        yield from inside(equation)
+        yield from inner_equations(equation)
 
 
-def inside(equation: Any) -> Iterator[Any]:
+def inner_equations(equation: Any) -> Iterator[Any]:
     """The equations of the programs among the parameters of an equation, at any depth."""
     for part in jax.tree.leaves(list(equation.params.values())):
         if isinstance(part, core.Jaxpr | core.ClosedJaxpr):
@@ -137,7 +137,7 @@ def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
 def widened(closed: Any) -> Any:
     """The program in float64."""
     arrays = [
-        jax.ShapeDtypeStruct(x.shape, wide(x.dtype), weak_type=getattr(x, "weak_type", False))
+        jax.ShapeDtypeStruct(x.shape, wide_dtype(x.dtype), weak_type=getattr(x, "weak_type", False))
         for x in closed.in_avals
     ]
     return jax.make_jaxpr(partial(_run, closed))(*arrays)
@@ -148,7 +148,7 @@ def wide_parameters(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _parameter(name, key, value) for key, value in params.items()}
 
 
-def wide(dtype: Any) -> Any:
+def wide_dtype(dtype: Any) -> Any:
     """float64 and complex128 in place of floating and complex dtypes; other dtypes unchanged."""
     if jax.numpy.issubdtype(dtype, jax.numpy.floating):
         return np.dtype(np.float64)
@@ -216,9 +216,9 @@ def _parameter(name: str, key: str, value: Any) -> Any:
         return widened(value)
     if isinstance(value, core.Jaxpr):
         return widened(core.ClosedJaxpr(value, ())).jaxpr
-    return wide(value) if isinstance(value, np.dtype) else value
+    return wide_dtype(value) if isinstance(value, np.dtype) else value
 
 
 def _in_float64(array: Any) -> Any:
-    dtype = wide(array.dtype)
+    dtype = wide_dtype(array.dtype)
     return array if dtype == array.dtype else array.astype(dtype)

@@ -31,7 +31,7 @@ Pair = int | tuple[int, ...]
 """One number for every axis of a window, or one an axis."""
 
 
-def each(value: Pair, axes: int) -> tuple[int, ...]:
+def per_axis(value: Pair, axes: int) -> tuple[int, ...]:
     """One number for each axis."""
     return (value,) * axes if isinstance(value, int) else tuple(value)
 

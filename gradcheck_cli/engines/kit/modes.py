@@ -187,7 +187,7 @@ def compiled_once(fw: Framework, passes: Callable[[Still], list[list[Any]]]) -> 
     return found if is_finite else passes(lambda _: None)
 
 
-def along(
+def tangents_for(
     fw: Framework,
     arrays: Mapping[str, Any],
     names: Sequence[str],
@@ -212,7 +212,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
             nonlocal shape
             found: list[list[Any]] = [[]]
             for column in directions_of(columns.get(name), tuple(plain[name].shape)):
-                x_dots = along(fw, plain, names, name, column, still)
+                x_dots = tangents_for(fw, plain, names, name, column, still)
                 (y,), (tangent,), _ = fw.jvp(function, primals, x_dots)
                 found[0].append(tangent)
                 answer.forward += 1

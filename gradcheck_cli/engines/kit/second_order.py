@@ -26,10 +26,10 @@ from gradcheck_cli.engines.kit.modes import (
     NodesCode,
     OutputCode,
     Still,
-    along,
     compiled_once,
     directions_of,
     stacked,
+    tangents_for,
     trace_of,
     trace_operations,
     trace_tangents,
@@ -103,7 +103,7 @@ def _forward_over_reverse(
         def passes(still: Still, b: str = b) -> list[list[Any]]:
             found = []
             for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
-                x_dots = along(fw, inputs, names, b, column, still)
+                x_dots = tangents_for(fw, inputs, names, b, column, still)
                 _, tangents, rest = fw.jvp(first.gradients, sources, x_dots)
                 found.append(tangents)
                 answer.forward += 1
@@ -128,7 +128,7 @@ def _reverse_over_forward(
         def passes(still: Still, b: str = b) -> list[list[Any]]:
             found = []
             for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-                x_dots = along(fw, arrays, names, b, column, still)
+                x_dots = tangents_for(fw, arrays, names, b, column, still)
                 with fw.nested():
                     _, (y,), vjp = fw.vjp(tangent_of(fw, output, x_dots), sources)
                 found.append(vjp([y_bar]))
@@ -173,11 +173,11 @@ def _forward_over_forward(
         def passes(still: Still, a: str = block.rows, b: str = block.columns) -> list[list[Any]]:
             parts: list[list[Any]] = []
             for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-                x_dots = along(fw, arrays, names, b, column, still)
+                x_dots = tangents_for(fw, arrays, names, b, column, still)
                 tangent = tangent_of(fw, output, x_dots)
                 parts.append([])
                 for direction in directions_of(firsts.get(a), tuple(arrays[a].shape)):
-                    x_dots = along(fw, arrays, names, a, direction, still)
+                    x_dots = tangents_for(fw, arrays, names, a, direction, still)
                     with fw.nested():
                         _, (found,), (y,) = fw.jvp(tangent, sources, x_dots)
                     answer.forward += 1

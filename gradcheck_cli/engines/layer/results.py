@@ -53,7 +53,7 @@ class Results:
         self.is_array = is_array
         self._is_floating = is_floating
         self._layer = getattr(layer, "__func__", layer)  # without the copy of a module
-        self._parts = parts or opened
+        self._parts = parts or parts_of_container
         self._empty = empty
         self._first: _Shapes | None = None  # of the first result
         self.notes: tuple[str, ...] = ()  # of numbers beside its outputs, which have no derivative
@@ -150,11 +150,11 @@ def flattened(
     if is_array(result):
         yield name, result
     elif id(result) not in above:
-        for suffix, part in (parts or opened)(result):
+        for suffix, part in (parts or parts_of_container)(result):
             yield from flattened(part, is_array, name + suffix, parts, (*above, id(result)))
 
 
-def opened(container: Any) -> Iterator[tuple[str, Any]]:
+def parts_of_container(container: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a mapping, a tuple, a list or a dataclass."""
     if isinstance(container, Mapping):
         yield from ((f"[{key!r}]", part) for key, part in container.items())

@@ -103,7 +103,7 @@ def _line(path: str, number: int) -> Place | None:
     if not text:
         return None
     span = Span(number, len(text) - len(text.lstrip()) + 1, number, len(text) + 1)
-    return Place(Source(shown(path), text, number), span, text.strip())
+    return Place(Source(displayed_path(path), text, number), span, text.strip())
 
 
 def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
@@ -247,7 +247,7 @@ class ReadFunction:
         and columns in bytes without the margin."""
         last = last or line
         text = "".join(self.lines[line - 1 : last])
-        source = Source(shown(self.path), text, self.first + line - 1)
+        source = Source(displayed_path(self.path), text, self.first + line - 1)
         before = textwrap.dedent("".join(self.lines)).splitlines()
         span = Span(
             self.first + line - 1,
@@ -280,7 +280,7 @@ def _own(tree: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
-def shown(path: str) -> str:
+def displayed_path(path: str) -> str:
     """A path as a person writes it: relative if it is below the current folder; the name of the
     cell in a notebook."""
     cell = cell_of(path)
@@ -313,7 +313,7 @@ def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Pl
         return None
     last = line if last is None else min(last, line + LONGEST - 1)
     lines = [linecache.getline(code.co_filename, n, names) for n in range(line, last + 1)]
-    source = Source(shown(code.co_filename), "".join(lines), line)
+    source = Source(displayed_path(code.co_filename), "".join(lines), line)
     first_text, last_text = source.line(line), source.line(last)
     if begin is None or end is None or not first_text:
         begin, end = 0, len(first_text.encode())

@@ -38,13 +38,13 @@ def own(of: Callable[[Any], Any]) -> Callable[..., Any]:
 absolute = own(lambda functions: functions.Size)
 
 
-def each(call: Callable[..., Any], *arrays: Any) -> Array:
+def entrywise(call: Callable[..., Any], *arrays: Any) -> Array:
     """Apply `call` entry by entry, with broadcasting."""
     made: Array = np.asarray(np.frompyfunc(call, len(arrays), 1)(*arrays), dtype=object)
     return made
 
 
-def along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) -> Any:
+def reduce_along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) -> Any:
     """Apply `call` to the list of entries along the axes (None: all)."""
     axes = axes_of(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]

@@ -18,8 +18,8 @@ from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
-from gradcheck_cli.engines.symbolic.arrays import each
-from gradcheck_cli.engines.symbolic.stated import stated
+from gradcheck_cli.engines.symbolic.arrays import entrywise
+from gradcheck_cli.engines.symbolic.stated import custom_value
 from reference_engine.op import TABLE as ROWS
 
 LARGEST = 256  # entries of an array: nobody reads more formulas, and SymPy takes minutes
@@ -74,7 +74,9 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
         raise Unsupported(f"`{node.op}` returns {size} entries; formulas are for up to {LARGEST}")
     if node.op == CUSTOM:
         assert node.custom is not None
-        return stated(node.custom, args, lambda part, fixed: _of_rule(calls, part, fixed, number))
+        return custom_value(
+            node.custom, args, lambda part, fixed: _of_rule(calls, part, fixed, number)
+        )
     call = calls.get(node.op)
     if call is None:
         raise Unsupported(f"it has no formula for `{node.op}`")
@@ -82,7 +84,7 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
         raise Unsupported(f"it has no formula for `{node.op}`: {call.reason}")
     keywords = {k: _keyword(k, value, number) for k, value in node.keywords.items()}
     if ROWS[node.op].elementwise:
-        return _expressions(each(lambda *xs: call(*xs, **keywords), *args))
+        return _expressions(entrywise(lambda *xs: call(*xs, **keywords), *args))
     given = [
         _as_integers(a, node) if w == "int" else a for a, w in zip(args, node.wants, strict=True)
     ]
@@ -108,7 +110,7 @@ def _as_integers(array: Array, node: Node) -> Array:
     """Indices as integers. Raises Unsupported if they depend on the inputs."""
     if not all(getattr(one, "is_Integer", False) for one in array.flat):
         raise Unsupported(f"`{node.op}` takes indices that depend on the inputs")
-    return np.asarray(each(int, array), dtype=np.int64)
+    return np.asarray(entrywise(int, array), dtype=np.int64)
 
 
 def _expressions(result: Any) -> Array:
@@ -117,7 +119,7 @@ def _expressions(result: Any) -> Array:
     def one(value: Any) -> Any:
         return value if isinstance(value, sympy.Basic) else exact(np.asarray(value).item())
 
-    return np.asarray(each(one, result), dtype=object)
+    return np.asarray(entrywise(one, result), dtype=object)
 
 
 def cast(array: Array, kind: str, wanted: str) -> Array:
@@ -125,9 +127,9 @@ def cast(array: Array, kind: str, wanted: str) -> Array:
     import sympy
 
     if kind == "bool" and wanted != "bool":
-        array = each(lambda c: sympy.Piecewise((1, c), (0, True)), array)
+        array = entrywise(lambda c: sympy.Piecewise((1, c), (0, True)), array)
     elif kind != "bool" and wanted == "bool":
-        array = each(lambda x: sympy.Ne(x, 0), array)
+        array = entrywise(lambda x: sympy.Ne(x, 0), array)
     return array
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering
-from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, reduced
+from gradcheck_cli.engines.symbolic.arrays import absolute, entrywise, reduce_along, reduced
 
 # Normalised exponentials
 
 
 def logsumexp(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return along(lambda xs: sympy.log(sum(map(sympy.exp, xs))), x, axis, keepdims)
+    return reduce_along(lambda xs: sympy.log(sum(map(sympy.exp, xs))), x, axis, keepdims)
 
 
 def softmax(sympy: Any, x: Any, axis: int) -> Any:
-    return each(sympy.exp, x) / along(lambda xs: sum(map(sympy.exp, xs)), x, axis, True)
+    return entrywise(sympy.exp, x) / reduce_along(lambda xs: sum(map(sympy.exp, xs)), x, axis, True)
 
 
 def log_softmax(sympy: Any, x: Any, axis: int) -> Any:
@@ -26,7 +26,7 @@ def log_softmax(sympy: Any, x: Any, axis: int) -> Any:
 
 
 def dropout(sympy: Any, x: Any, mask: Any, rate: Any) -> Any:
-    return each(lambda a, kept: sympy.Piecewise((a / (1 - rate), kept), (0, True)), x, mask)
+    return entrywise(lambda a, kept: sympy.Piecewise((a / (1 - rate), kept), (0, True)), x, mask)
 
 
 def attention(sympy: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: Any) -> Any:
@@ -45,7 +45,7 @@ def elementwise(term: Any) -> Lowering:
     """A loss with one term for each pair of entries, combined by `reduction`."""
 
     def loss(sympy: Any, x: Any, y: Any, reduction: str, **keywords: Any) -> Any:
-        return reduced(each(lambda a, b: term(sympy, a, b, **keywords), x, y), reduction)
+        return reduced(entrywise(lambda a, b: term(sympy, a, b, **keywords), x, y), reduction)
 
     return loss
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering, Table, same_names
 from gradcheck_cli.engines.symbolic import matrices, networks
-from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, own, the_row
+from gradcheck_cli.engines.symbolic.arrays import absolute, entrywise, own, reduce_along, the_row
 
 _ROWS = """
     arange eye full full_like ones ones_like zeros zeros_like
@@ -104,7 +104,7 @@ def norm(sympy: Any, x: Any, ord: float, axis: Any, keepdims: bool) -> Any:
         order = sympy.nsimplify(ord)
         return sum(size**order for size in sizes) ** (1 / order)
 
-    return along(length, x, axis, keepdims)
+    return reduce_along(length, x, axis, keepdims)
 
 
 # Sums, products and extremes over axes
@@ -112,14 +112,14 @@ def norm(sympy: Any, x: Any, ord: float, axis: Any, keepdims: bool) -> Any:
 
 def _extreme(choose: Any) -> Lowering:
     def extreme(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-        return along(lambda xs: choose(sympy, *xs), x, axis, keepdims)
+        return reduce_along(lambda xs: choose(sympy, *xs), x, axis, keepdims)
 
     return extreme
 
 
 def _logic(name: str) -> Lowering:
     def logic(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-        return along(lambda xs: getattr(sympy, name)(*xs), x, axis, keepdims)
+        return reduce_along(lambda xs: getattr(sympy, name)(*xs), x, axis, keepdims)
 
     return logic
 
@@ -164,7 +164,7 @@ def var(sympy: Any, x: Any, axis: Any, correction: float, keepdims: bool) -> Any
         mean = sum(xs) / sympy.Integer(len(xs))
         return sum((one - mean) ** 2 for one in xs) / (len(xs) - sympy.nsimplify(correction))
 
-    return along(spread, x, axis, keepdims)
+    return reduce_along(spread, x, axis, keepdims)
 
 
 # Circular and hyperbolic functions
@@ -290,7 +290,7 @@ TABLE: Table = {
     "ndtr": ndtr,
     "ndtri": lambda sympy, x: sympy.sqrt(2) * sympy.erfinv(2 * x - 1),
     # Variance and standard deviation
-    "std": lambda sympy, x, **keywords: each(sympy.sqrt, var(sympy, x, **keywords)),
+    "std": lambda sympy, x, **keywords: entrywise(sympy.sqrt, var(sympy, x, **keywords)),
     "var": var,
     # Circular and hyperbolic functions
     "sinc": sinc,

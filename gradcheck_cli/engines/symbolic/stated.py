@@ -16,7 +16,7 @@ Walk = Callable[[Program, Values], list[Array]]
 """From a program and its fixed inputs to the expressions of every node."""
 
 
-def stated(rule: CustomGradient, args: Sequence[Array], walk: Walk) -> Array:
+def custom_value(rule: CustomGradient, args: Sequence[Array], walk: Walk) -> Array:
     """The value of a custom gradient, one expression for each entry, with the derivatives of the
     rule.
 

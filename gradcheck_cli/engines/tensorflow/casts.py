@@ -86,7 +86,7 @@ def uncast() -> Iterator[None]:
         yield
 
 
-def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
+def casts_in_passes(passes: Passes, dtype: str) -> Sequence[Cast]:
     """The casts in a forward and a backward pass in `dtype`."""
     casts, places = Watch(dtype), Places(__name__)
     leaves = (passes.leaves[name] for name in passes.wrt)

@@ -26,7 +26,7 @@ from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
-from gradcheck_cli.engines.layer.results import Results, opened
+from gradcheck_cli.engines.layer.results import Results, parts_of_container
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
@@ -54,7 +54,7 @@ from gradcheck_cli.engines.tensorflow.keras import (
     leading,
 )
 from gradcheck_cli.engines.tensorflow.random_state import Randomness, watched_draws
-from gradcheck_cli.engines.tensorflow.state import Constant, held
+from gradcheck_cli.engines.tensorflow.state import Constant, held_class
 from gradcheck_cli.engines.tensorflow.variables import found_in, is_keras_layer, keras_layers
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class TensorFlowSubject(LayerSubject):
         names = [name for name in request.values if name not in found]
         self._arguments = self._arranged(names)
         self.held = {
-            name: held(tf, one, request.dtype, request.rounding) for name, one in found.items()
+            name: held_class(tf, one, request.dtype, request.rounding)
+            for name, one in found.items()
         }
         for name in found.keys() & request.values.keys():
             self.held[name].settle(request.values[name])
@@ -263,9 +264,9 @@ class TensorFlowSubject(LayerSubject):
         if stage != UNSIMPLIFIED:
             yield
             return
-        from gradcheck_cli.engines.tensorflow.unsimplified import elsewhere
+        from gradcheck_cli.engines.tensorflow.unsimplified import unsimplified_process
 
-        with elsewhere(self.request) as process, temporarily(self, _elsewhere=process):
+        with unsimplified_process(self.request) as process, temporarily(self, _elsewhere=process):
             yield
 
     @contextmanager
@@ -447,10 +448,10 @@ class TensorFlowSubject(LayerSubject):
         return TensorFlowLayerRecorder()
 
     def casts(self) -> Sequence[Cast]:
-        from gradcheck_cli.engines.tensorflow.casts import watched
+        from gradcheck_cli.engines.tensorflow.casts import casts_in_passes
 
         with self.passes(self.ones) as passes:
-            return watched(passes, self.dtype)
+            return casts_in_passes(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.tensorflow.custom_functions import custom_calls
@@ -512,4 +513,4 @@ def _parts(tf: Any, container: Any) -> Iterator[tuple[str, Any]]:
     if _is_rows(tf, container):
         yield ".values", container.values
     else:
-        yield from opened(container)
+        yield from parts_of_container(container)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradcheck_cli.engines.kit.axes import Pair, each
+from gradcheck_cli.engines.kit.axes import Pair, per_axis
 from gradcheck_cli.engines.tensorflow.shapes import moveaxis
 
 # Losses of classifiers. TensorFlow has the classes on the last axis
@@ -75,9 +75,9 @@ def _by_groups(tf: Any, x: Any, w: Any, groups: int, convolve: Callable[[Any, An
 def conv1d(
     tf: Any, x: Any, w: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
-    (step,), (width,) = each(stride, 1), each(padding, 1)
+    (step,), (width,) = per_axis(stride, 1), per_axis(padding, 1)
     x = tf.pad(_channels_last(tf, x), [[0, 0], [width, width], [0, 0]])
-    w = _kernel(tf, w, each(dilation, 1))
+    w = _kernel(tf, w, per_axis(dilation, 1))
     y = _by_groups(tf, x, w, groups, lambda x, w: tf.nn.conv1d(x, w, stride=step, padding="VALID"))
     return _channels_first(tf, y)
 
@@ -85,11 +85,11 @@ def conv1d(
 def conv2d(
     tf: Any, x: Any, w: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
-    widths = [[0, 0], *([p, p] for p in each(padding, 2)), [0, 0]]
-    w = _kernel(tf, w, each(dilation, 2))
+    widths = [[0, 0], *([p, p] for p in per_axis(padding, 2)), [0, 0]]
+    w = _kernel(tf, w, per_axis(dilation, 2))
 
     def convolve(x: Any, w: Any) -> Any:
-        return tf.nn.conv2d(x, w, strides=each(stride, 2), padding=widths)
+        return tf.nn.conv2d(x, w, strides=per_axis(stride, 2), padding=widths)
 
     return _channels_first(tf, _by_groups(tf, _channels_last(tf, x), w, groups, convolve))
 
@@ -104,8 +104,8 @@ def conv_transpose2d(
     dilation: Pair,
     groups: int,
 ) -> Any:
-    steps, widths, extra = (each(value, 2) for value in (stride, padding, output_padding))
-    x, w = _channels_last(tf, x), _kernel(tf, w, each(dilation, 2))
+    steps, widths, extra = (per_axis(value, 2) for value in (stride, padding, output_padding))
+    x, w = _channels_last(tf, x), _kernel(tf, w, per_axis(dilation, 2))
     size = [
         (x.shape[i + 1] - 1) * steps[i] - 2 * widths[i] + w.shape[i] + extra[i] for i in range(2)
     ]
@@ -219,15 +219,15 @@ def _padded(tf: Any, x: Any, padding: Pair, fill: float) -> Any:
     """Pad x, with channels last. In TensorFlow, pooling with explicit padding has no second
     derivative, and mean pooling has none at all; padding first avoids this."""
     x = tf.transpose(x, LAST)
-    if not any(each(padding, 2)):
+    if not any(per_axis(padding, 2)):
         return x
-    widths = [[0, 0], *([p, p] for p in each(padding, 2)), [0, 0]]
+    widths = [[0, 0], *([p, p] for p in per_axis(padding, 2)), [0, 0]]
     return tf.pad(x, widths, constant_values=tf.constant(fill, x.dtype))
 
 
 def _moves(kernel_size: Pair, stride: Pair | None) -> dict[str, Any]:
-    strides = each(kernel_size if stride is None else stride, 2)
-    return {"ksize": each(kernel_size, 2), "strides": strides, "padding": "VALID"}
+    strides = per_axis(kernel_size if stride is None else stride, 2)
+    return {"ksize": per_axis(kernel_size, 2), "strides": strides, "padding": "VALID"}
 
 
 def max_pool2d(tf: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair) -> Any:

@@ -188,7 +188,7 @@ class Constant(HeldVariable):
             put(before if self._inside else self.found.original)
 
 
-def held(tf: Any, found: Found, dtype: str, rounding: str) -> HeldVariable:
+def held_class(tf: Any, found: Found, dtype: str, rounding: str) -> HeldVariable:
     """The kind of held variable for the object and the dtype."""
     if not isinstance(found.original, tf.Variable):
         return Constant(tf, found, dtype, rounding)

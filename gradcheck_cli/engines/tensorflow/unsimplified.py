@@ -30,13 +30,13 @@ and the work of XLA. Without the simplifier some programs never end, such as `ei
 
 def evaluated(problem: Problem) -> Evaluation:
     """A formula's derivatives. Raises Unsupported if the process has no answer."""
-    with elsewhere(None) as process:
+    with unsimplified_process(None) as process:
         found: Evaluation = process.asked(problem)
         return found
 
 
 @contextmanager
-def elsewhere(request: SubjectRequest | None) -> Iterator[Elsewhere]:
+def unsimplified_process(request: SubjectRequest | None) -> Iterator[Elsewhere]:
     """A process for this stage, with the layer of a request, if any. It starts with its first
     question."""
     with TemporaryFile() as said:
@@ -48,7 +48,7 @@ def elsewhere(request: SubjectRequest | None) -> Iterator[Elsewhere]:
 
 
 class Elsewhere:
-    """The process of `elsewhere`. `said` is a file for its standard error."""
+    """The process of `unsimplified_process`. `said` is a file for its standard error."""
 
     def __init__(self, request: SubjectRequest | None, said: IO[bytes]) -> None:
         self._request = request

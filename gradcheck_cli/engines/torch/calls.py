@@ -15,9 +15,9 @@ from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
 from gradcheck_cli.engines.trace.exact_kernels import (
     OfRun,
     is_reusable_symbol,
-    moved,
     on_balls,
     row,
+    run_on_places,
 )
 
 _AS_BITS = torch.ops.aten.view.dtype
@@ -133,7 +133,7 @@ class Call:
         run made by its numbers are kept."""
         if moves and self._func is not _AS_BITS:
             is_view = getattr(self._func, "is_view", False)
-            return partial(moved if is_view else _copied, self.wide)
+            return partial(run_on_places if is_view else _copied, self.wide)
         if name not in KERNELS and name not in CHOSEN:
             return None
         if self.is_complex() and name not in FOURIER:
@@ -156,7 +156,7 @@ class Call:
 
 def _copied(move: Callable[[Any], Any], given: Sequence[High]) -> list[High]:
     """Move the elements into a new array."""
-    return [_own(y, given) for y in moved(move, given)]
+    return [_own(y, given) for y in run_on_places(move, given)]
 
 
 def _own(made: Any, given: Sequence[High]) -> Any:
@@ -226,7 +226,7 @@ def takes_arrays(func: Any) -> tuple[bool, ...]:
     return _of_operation(func).arrays if hasattr(func, "_schema") else ()
 
 
-def written(func: Any) -> tuple[int, ...]:
+def written_positions(func: Any) -> tuple[int, ...]:
     """The positions of the arguments that the operation writes to."""
     return _of_operation(func).written
 

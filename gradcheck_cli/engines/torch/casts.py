@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.torch.calls import written
+from gradcheck_cli.engines.torch.calls import written_positions
 
 _WIDE = {
     **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
@@ -89,14 +89,14 @@ class Uncast(_Mode):
             return tree_map(_widened, func(*args, **kwargs))
         if func._schema.name == _BITS or all(x.dtype in _WIDE for x in given):
             return func(*args, **kwargs)
-        kept = written(func)
+        kept = written_positions(func)
         named = {func._schema.arguments[i].name for i in kept}
         args = [x if i in kept else tree_map(_widened, x) for i, x in enumerate(args)]
         wide = {n: x if n in named else tree_map(_widened, x) for n, x in kwargs.items()}
         return func(*args, **wide)
 
 
-def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
+def casts_in_passes(passes: Passes, dtype: str) -> tuple[Cast, ...]:
     """The casts in a forward and a backward pass in `dtype`."""
     with _Watching(dtype) as mode:
         mode.casts.end_forward([mode.history(y) for y in passes.call()])

@@ -133,7 +133,7 @@ def _recording_calls(cls: Any, calls: list[_Call]) -> Iterator[None]:
     def watched(*args: Any) -> Any:
         number = torch.autograd._get_sequence_nr() - 1
         if len(calls) < MOST_CALLS:
-            given = tuple(apart(a) for a in (args if separate else args[1:]))
+            given = tuple(detached_copy(a) for a in (args if separate else args[1:]))
             calls.append(_Call(cls, given, number, places.running()))
         return forward(*args)
 
@@ -188,7 +188,7 @@ def is_separate(cls: Any) -> bool:
     return cls.setup_context is not torch.autograd.Function.setup_context
 
 
-def apart(value: Any) -> Any:
+def detached_copy(value: Any) -> Any:
     """A copy of a tensor as a leaf of its own. Other values are returned unchanged."""
     if not isinstance(value, torch.Tensor):
         return value

@@ -22,7 +22,7 @@ from gradcheck_cli.engines.layer.declared import (
 )
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
-    apart,
+    detached_copy,
     is_separate,
     parameters_of,
     replaced_forward,
@@ -84,7 +84,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         given = Given.of(
             names, plain, _is_floating, numpy
         )  # the forward may write to its arguments
-        kept = [apart(a) for a in plain] if declared.is_recording else []
+        kept = [detached_copy(a) for a in plain] if declared.is_recording else []
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = joined_results(outputs, numpy)

@@ -30,7 +30,7 @@ from gradcheck_cli.engines.layer.isolation import knowledge_of
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import LayerRecorder, Recording
-from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
+from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, parts_of_container
 from gradcheck_cli.engines.layer.reused_subjects import leave
 from gradcheck_cli.engines.layer.subject import (
     Call,
@@ -83,11 +83,11 @@ class _Handed(dict[str, Any]):
 
 
 def _parts(container: Any) -> Iterator[tuple[str, Any]]:
-    """Like `opened`, but also returns the parts of a nested tensor."""
+    """Like `parts_of_container`, but also returns the parts of a nested tensor."""
     if getattr(container, "is_nested", False):
         yield from ((f"[{i}]", tensor) for i, tensor in enumerate(container.unbind()))
     else:
-        yield from opened(container)
+        yield from parts_of_container(container)
 
 
 class TorchSubject(LayerSubject):
@@ -620,10 +620,10 @@ class TorchSubject(LayerSubject):
         return layer_program(self, narrow, searched, points)
 
     def casts(self) -> Sequence[Cast]:
-        from gradcheck_cli.engines.torch.casts import watched
+        from gradcheck_cli.engines.torch.casts import casts_in_passes
 
         with self.passes(self.ones) as passes:
-            return watched(passes, self.dtype)
+            return casts_in_passes(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.torch.custom_functions import custom_calls

@@ -29,7 +29,7 @@ from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.temporarily import temporarily
-from gradcheck_cli.engines.torch.calls import tensors, written
+from gradcheck_cli.engines.torch.calls import tensors, written_positions
 from gradcheck_cli.engines.torch.kernels import RANDOM
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -331,7 +331,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         if self._backward:
             stated = self._places.running() is not None
             return "a user's code runs in the backward pass" if stated else ""
-        if written(func):
+        if written_positions(func):
             return f"`{name}` writes to an array"
         cut = floating and any(not x.requires_grad for x in moving)
         if cut and name not in _SAME_ARRAY:

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.torch.calls import written
+from gradcheck_cli.engines.torch.calls import written_positions
 
 _UPSTREAM = ""  # no leaf has that name
 
@@ -45,7 +45,7 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         names = [
             self._names.get(_memory(args[i]))
-            for i in written(func)
+            for i in written_positions(func)
             if i < len(args) and isinstance(args[i], torch.Tensor)
         ]
         for name in names:

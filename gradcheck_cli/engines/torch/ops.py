@@ -21,8 +21,8 @@ from gradcheck_cli.engines.kit.lowerings import (
     same_names,
 )
 from gradcheck_cli.engines.kit.signatures import (
+    arange_arguments,
     contracted,
-    counted,
     leading,
     listed,
     running,
@@ -181,7 +181,7 @@ TABLE: Table = {
     # Operations that pass a value on
     "stop_gradient": stop_gradient,
     # Arrays made from their shape alone
-    "arange": counted("arange"),
+    "arange": arange_arguments("arange"),
     "eye": shapes.eye,
     "full": shaped("full"),
     "ones": shaped("ones"),

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
 from gradcheck_cli.engines.torch import products
-from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written
+from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written_positions
 from gradcheck_cli.engines.torch.compositions import composition
 from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
 from gradcheck_cli.engines.trace.exact_kernels import OfRun
@@ -81,7 +81,7 @@ class TorchRecorder(Observer):
         if call.is_meta():
             return func(*args, **kwargs)
         slots = tuple([self._argument_slot(x) for x in call.given])
-        places = written(func)
+        places = written_positions(func)
         changed = [args[i] for i in places if i < len(args)] if places else []
         before = [self._overwrite(tensor) for tensor in changed]
         result = func(*args, **kwargs)

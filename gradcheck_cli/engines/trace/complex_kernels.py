@@ -40,12 +40,12 @@ class Pair:
         return len(self.shape)
 
 
-def apart(x: Any) -> Pair:
+def pair_of(x: Any) -> Pair:
     """A pair from numbers with their parts along the last axis."""
     return Pair(row("getitem")(x, index=(..., 0)), row("getitem")(x, index=(..., 1)))
 
 
-def together(z: Any) -> Any:
+def joined_parts(z: Any) -> Any:
     """A pair as one array with the parts along a last axis. Other values are unchanged."""
     if not isinstance(z, Pair):
         return z
@@ -59,9 +59,9 @@ def on_parts(kernel: Kernel, places: Sequence[int] = ()) -> Kernel:
     have their parts along the last axis."""
 
     def call(*given: Any, **how: Any) -> Any:
-        args = [apart(x) if place in places else x for place, x in enumerate(given)]
+        args = [pair_of(x) if place in places else x for place, x in enumerate(given)]
         made = kernel(*args, **how)
-        return tuple(map(together, made)) if isinstance(made, tuple) else together(made)
+        return tuple(map(joined_parts, made)) if isinstance(made, tuple) else joined_parts(made)
 
     return call
 

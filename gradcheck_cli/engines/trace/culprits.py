@@ -31,8 +31,8 @@ from gradcheck_cli.engines.trace.shadow import (
     MOST_BITS,
     MOST_IN_BALLS,
     Numbers,
+    exact_number,
     fits,
-    given,
     shadow,
     shaped,
     sharp,
@@ -323,7 +323,7 @@ class _Search:
             elif slot in again:
                 args.append(self._numbers.lift(execution.conversions.numpy(again[slot])))
             else:
-                args.append(given(execution, slot, self._numbers))
+                args.append(exact_number(execution, slot, self._numbers))
         for slot, value in zip(step.results, self._numbers.apply(step, args), strict=True):
             value = shaped(value, execution, slot)
             format = execution.slots[slot].format

@@ -56,7 +56,7 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
     found = kernel(
         *(Ball(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in args)
     )
-    return [plain(y) for y in (found if isinstance(found, tuple) else (found,))]
+    return [as_exact_array(y) for y in (found if isinstance(found, tuple) else (found,))]
 
 
 def finite(x: Any, **how: Any) -> Any:
@@ -85,7 +85,7 @@ def is_reusable_symbol(x: Any) -> bool:
     return is_symbol(x) and not x.writer.public
 
 
-def plain(y: Any) -> High:
+def as_exact_array(y: Any) -> High:
     """An array of `arb` objects, booleans or integers, or a symbol."""
     from reference_engine.arithmetic.arbs import objects, unwrap
 
@@ -95,7 +95,7 @@ def plain(y: Any) -> High:
     return objects(y) if y.dtype.kind == "f" else y
 
 
-def moved(
+def run_on_places(
     move: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]],
     args: Sequence[High],
 ) -> list[High]:

@@ -131,9 +131,11 @@ class Shadow:
             step = self.execution.steps[place]
             for slot in step.args:
                 if slot not in exact:
-                    exact[slot] = given(self.execution, slot, self.numbers)
+                    exact[slot] = exact_number(self.execution, slot, self.numbers)
             if self._is_exact(step):
-                exact.update((y, given(self.execution, y, self.numbers)) for y in step.results)
+                exact.update(
+                    (y, exact_number(self.execution, y, self.numbers)) for y in step.results
+                )
                 continue
             args = [exact[slot] for slot in step.args]
             results = self.numbers.enclosed(step, args)
@@ -142,7 +144,7 @@ class Shadow:
                 results = self.numbers.by_kernel(step, args)
             for slot, value in zip(step.results, results, strict=True):
                 chosen = self._is_whole(slot)  # by the numbers of the run, and stays so
-                own = given(self.execution, slot, self.numbers) if chosen else value
+                own = exact_number(self.execution, slot, self.numbers) if chosen else value
                 exact[slot] = shaped(own, self.execution, slot)
 
     def _is_whole(self, slot: int) -> bool:
@@ -172,7 +174,7 @@ def sharp(x: High, place: int, format: FloatFormat) -> bool:
     return float(one.rad()) <= float(format.ulp(abs(float(one.mid())))) * 2.0**-8
 
 
-def given(execution: Execution, slot: int, numbers: Numbers) -> High:
+def exact_number(execution: Execution, slot: int, numbers: Numbers) -> High:
     """The number of the run itself as an exact number."""
     native = execution.slots[slot].native
     if isinstance(native, (int, float)):

@@ -178,7 +178,7 @@ class ProgramWriter:
                 raise TypeError("where numbers go depends on the values of the run")
             else:
                 places.append(x.value if isinstance(x, Symbol) else x)
-        return [taken(parts, np.asarray(y)) for y in move(places)]
+        return [take_from_parts(parts, np.asarray(y)) for y in move(places)]
 
     def _constant(self, value: Any) -> int:
         """The node of a number, or of an array as a further input."""
@@ -226,7 +226,7 @@ def _kind(value: Array) -> str:
     return kind
 
 
-def taken(parts: Sequence[Value], places: Array) -> Value:
+def take_from_parts(parts: Sequence[Value], places: Array) -> Value:
     """An array of the shape of `places`. Each place is an index into all `parts`, joined; the first
     part is the value for positions that nothing was moved to. Uses the rows that a person would
     write, if possible: reshape, transpose, slices, broadcast_to, concatenate, stack; otherwise

@@ -23,7 +23,7 @@ from gradcheck_cli.domain.fixes import (
     Trial,
     TrialPoint,
     errors_in_ulps,
-    met,
+    meets_target,
 )
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
@@ -372,7 +372,7 @@ class _Results:
 
 def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
     """The largest error in ulps: 0 if every target is met, inf for a target that is not finite."""
-    wrong = ~met(target, numbers, fmt)
+    wrong = ~meets_target(target, numbers, fmt)
     if not np.any(wrong):
         return 0.0
     error = np.where(np.isfinite(target.value), errors_in_ulps(target, numbers, fmt), np.inf)

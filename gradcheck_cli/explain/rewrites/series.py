@@ -127,10 +127,10 @@ def _polynomial(site: Site, coefficients: Sequence[float], u: Expr) -> Expr:
 def _coefficients(
     coefficient: Callable[[int], float], fmt: FloatFormat, edge: float
 ) -> tuple[float, ...]:
-    return needed((coefficient(k) for k in range(_MOST_TERMS)), fmt, edge)
+    return coefficients_for((coefficient(k) for k in range(_MOST_TERMS)), fmt, edge)
 
 
-def needed(series: Iterable[float], fmt: FloatFormat, edge: float) -> tuple[float, ...]:
+def coefficients_for(series: Iterable[float], fmt: FloatFormat, edge: float) -> tuple[float, ...]:
     """The coefficients that the derivative needs at the edge, where each power multiplies a term by
     `edge`: the omitted ones, times k, are below half an ulp of it. All of them if they are too
     few."""

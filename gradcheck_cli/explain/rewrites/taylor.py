@@ -17,7 +17,7 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
 from gradcheck_cli.domain.thresholds import Residue, Spread
 from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, ordered
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
-from gradcheck_cli.explain.rewrites.series import Part, at_zero, double_where, needed
+from gradcheck_cli.explain.rewrites.series import Part, at_zero, coefficients_for, double_where
 
 TERMS = 48  # of the series; a division removes some
 BITS = 512  # the longest of these series lose a few dozen
@@ -119,7 +119,7 @@ def _part(site: Site, x: Expr) -> Part:
     rest = coefficients[lead:]
     step = 2 if not any(rest[1::2]) else 1
     for radius in RADII:
-        found = needed(iter(rest[::step]), site.fmt, radius**step)
+        found = coefficients_for(iter(rest[::step]), site.fmt, radius**step)
         if len(found) < min(len(rest[::step]), MOST):
             return Part(found, step, lead, radius)
     raise _NoSeries("it converges too slowly")

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.options import LOCAL, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.engines.registry import default_engines, engines
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.executors import node
 from gradcheck_cli.run.executors.node import shipped
@@ -231,4 +231,6 @@ class Cluster:
         row = CODES[Codes.ENGINE_CRASHED]
         words = "every node that examined it was lost"
         finding = Finding(row.code, row.severity, words, spec.span, detail=detail)
-        return settle(plan, self._options, usual(self._registered), Found(findings=[finding]))
+        return settle(
+            plan, self._options, default_engines(self._registered), Found(findings=[finding])
+        )

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.search import SearchRequest
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.engines.registry import default_engines, engines
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, choose_engines, make_plan, placed
@@ -164,7 +164,7 @@ class Local:
         self._go_on(key.spec)
 
     def _settled_result(self, work: Work) -> SpecResult:
-        every = usual(self._registered)
+        every = default_engines(self._registered)
         return settle(work.plan, self._options, every, work.found(), self._known)
 
 

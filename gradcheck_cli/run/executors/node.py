@@ -132,9 +132,9 @@ def _relative(spec: Spec) -> Spec:
 
 
 def _files(layer: Implementation) -> list[str]:
-    from gradcheck_cli.specfile.reached import reached  # formulas do without
+    from gradcheck_cli.specfile.reached import imported_files  # formulas do without
 
-    return reached((layer.target, *layer.setup.imports), layer.folder)
+    return imported_files((layer.target, *layer.setup.imports), layer.folder)
 
 
 def unpack(parcel: Shipped, root: Path) -> Path:

@@ -65,7 +65,7 @@ def _of_the_machine() -> dict[str, int]:
     return {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
 
 
-def held(pid: int) -> int | None:
+def held_bytes(pid: int) -> int | None:
     """The bytes that the process and all its descendants hold, or None if that is unknown. Memory
     that a child shares with its parent counts once."""
     if not family.PROC.exists():
@@ -78,7 +78,7 @@ def held(pid: int) -> int | None:
 
 
 def held_at_most(pid: int) -> int:
-    """An upper bound of `held` that is cheap to find, because shared memory counts for each
+    """An upper bound of `held_bytes` that is cheap to find, because shared memory counts for each
     process. 0 if that is unknown."""
     processes = (pid, *family.descendants(pid)) if family.PROC.exists() else ()
     return sum(resident(one) or 0 for one in processes)

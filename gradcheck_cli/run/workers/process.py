@@ -96,7 +96,7 @@ class Process:
         self._compiled_s = 0.0
         data = channel.encode(channel.Request(self._expected, questions, boundary))
         self._decoder.largest = channel.LARGEST + len(data)
-        self._held = memory.held(self.pid) or 0
+        self._held = memory.held_bytes(self.pid) or 0
         self._pipes.send(data)
 
     def answer(
@@ -161,7 +161,7 @@ class Process:
         bound = memory.held_at_most(self.pid) - self._held
         if bound <= most and (bound <= NOTABLE or not memory.is_scarce()):
             return
-        taken = (memory.held(self.pid) or 0) - self._held
+        taken = (memory.held_bytes(self.pid) or 0) - self._held
         if taken > most:
             raise TookTooMuch(f"took more than {most / 1e9:g} GB of memory")
         if taken > NOTABLE and memory.is_scarce():  # before the system chooses whom to kill

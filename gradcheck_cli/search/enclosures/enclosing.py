@@ -42,7 +42,7 @@ from gradcheck_cli.search.enclosures.faithful import (
     ULPS,
     kernel_of,
 )
-from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
+from gradcheck_cli.search.enclosures.rules import RULES, as_flushed, stays_broken
 from gradcheck_cli.truth.batching import Batch
 from reference_engine.op import Composite
 from reference_engine.traced import ROWS, Value, shape_of
@@ -265,7 +265,7 @@ class BoxProgram:
     def computed(self, step: Step, args: Sequence[Any]) -> Any:
         """What an operation makes of its arguments, by its rule alone."""
         node = step.node
-        taken = [read(self.rounding, x) if isinstance(x, Enclosed) else x for x in args]
+        taken = [as_flushed(self.rounding, x) if isinstance(x, Enclosed) else x for x in args]
         if node.op not in _OF_MASKS:
             taken = [array_rules.as_enclosed(x) for x in taken]
         if len(args) == 2 and args[0] is args[1]:

@@ -62,7 +62,7 @@ def or_overflowing(x: Enclosed) -> Enclosed:
     return replace(x, bad=x.bad & ~np.asarray(x.overflows))
 
 
-def read(rounding: Rounding, x: Enclosed) -> Enclosed:
+def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
     """An argument as an engine takes it that flushes subnormal numbers."""
     if not rounding.flush or rounding.exact:
         return x

@@ -52,7 +52,7 @@ def fails(points: Ordinals) -> Asking[Array]:
     return (yield Points(points))
 
 
-def together(
+def run_together(
     regions: Mapping[Kind, Asking[T]],
     proof: Proof,
     run: Callable[[Ordinals, Sequence[Kind]], Steps[Mapping[Kind, Array]]],

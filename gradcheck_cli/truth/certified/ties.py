@@ -174,12 +174,12 @@ def _or_all(hot: Any) -> Any:
 
 @cached_by_program
 def groups(program: Program, wrt: tuple[str, ...]) -> tuple[Mask, list[list[int]]] | None:
-    """`reached`, and its rows in `disjoint` groups; None if `reached` is."""
-    reach = reached(program, wrt)
+    """`influence_mask`, and its rows in `disjoint` groups; None if there is none."""
+    reach = influence_mask(program, wrt)
     return None if reach is None else (reach, disjoint(reach))
 
 
-def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
+def influence_mask(program: Program, wrt: Sequence[str]) -> Mask | None:
     """Mark the elements of the inputs that may move each element of the output, (rows, columns),
     both flattened; None if the inputs have more than 64 elements."""
     sizes = [int(np.prod(program.nodes[program.inputs[name]].shape)) for name in wrt]

@@ -31,10 +31,10 @@ from gradcheck_cli.truth.certified.limiting import Limiting, limiting
 from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
 from gradcheck_cli.truth.formulas.documented import documented
 from gradcheck_cli.truth.formulas.merge_certificates import (
-    alone,
+    as_merged,
+    certificates_in,
     certified,
     overlaid,
-    remembered,
     remembered_output,
 )
 from gradcheck_cli.truth.formulas.request_cache import (
@@ -124,7 +124,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     else:
         value = certify_output(request, function=balls)
     work = Work(request, engine, program, value.nowhere)
-    certificates = remembered(known) if known else certify(request, function=balls)
+    certificates = certificates_in(known) if known else certify(request, function=balls)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
@@ -264,7 +264,7 @@ def _mode_blocks(
     wanted = _wants_differences(work.request) and entries <= SECOND_OPINION
     if mine and not wanted and all(one.sure.all() for one in mine.values()):
         for name, certificate in mine.items():
-            yield name, alone(certificate), Differences.empty(*names[name])
+            yield name, as_merged(certificate), Differences.empty(*names[name])
         return
     for name, merged, differences in _by_differences(work, mode, mine):
         _settle_outputs(work, mode, merged)

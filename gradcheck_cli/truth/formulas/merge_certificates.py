@@ -23,7 +23,7 @@ def certified(certificate: Certificate, stated: Array) -> TruthBlock:
     )
 
 
-def alone(certificate: Certificate) -> Merged:
+def as_merged(certificate: Certificate) -> Merged:
     """A certificate as a `Merged` block, to which costs of rounding can be added."""
     value = certificate.value
     smooth = np.full(value.shape, int(PointKind.SMOOTH))
@@ -51,7 +51,7 @@ def remembered_output(truth: Truth) -> Certificate:
     return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, ~everywhere, "")
 
 
-def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
+def certificates_in(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
     """The certificates that went into a truth."""
     return {
         (cast(Mode, mode), name): Certificate(

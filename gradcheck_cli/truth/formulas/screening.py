@@ -25,7 +25,7 @@ from gradcheck_cli.domain.fixes import (
     Target,
     Trial,
     TrialPoint,
-    met,
+    meets_target,
     ulps_off,
 )
 from gradcheck_cli.domain.program import Program
@@ -343,9 +343,9 @@ def _all_met(
 ) -> bool:
     for (mode, name), target in point.gradients.items():
         answer = found[mode]
-        if answer is None or not np.all(met(point.output, answer[0], fmt)):
+        if answer is None or not np.all(meets_target(point.output, answer[0], fmt)):
             return False
-        if not np.all(met(target, answer[1][name], fmt)):
+        if not np.all(meets_target(target, answer[1][name], fmt)):
             return False
     return True
 

@@ -50,7 +50,7 @@ from gradcheck_cli.truth.layers.weighing import (
     left_open,
     move_of,
     unseen,
-    weighed,
+    weigh_block,
 )
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope
@@ -309,7 +309,7 @@ class CallableTruth:
             move = STIR * FORMATS[self.subject.dtype].unit_roundoff
             self._noise = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
             for _ in range(STIRRED):
-                moved = {leaf.name: stirred(leaf, move, rng) for leaf in self.moving}
+                moved = {leaf.name: perturbed_leaf(leaf, move, rng) for leaf in self.moving}
                 _, there = self._pulled(moved, self.cotangents)
                 for name, found in self._noise.items():
                     with np.errstate(all="ignore"):
@@ -328,7 +328,7 @@ class CallableTruth:
         move = float(np.sqrt(STIR * unit * move_of(self.subject.dtype)))
         many = []
         for size in (move / 4, move, 4 * move):  # a few roundings can produce only a few values
-            moved = {leaf.name: stirred(leaf, size, rng) for leaf in self.moving}
+            moved = {leaf.name: perturbed_leaf(leaf, size, rng) for leaf in self.moving}
             many.append(self._pulled(moved, self.cotangents)[1])
         costs, found = self.costs(), {}
         for name in self.gradients:
@@ -397,7 +397,9 @@ class CallableTruth:
             given = self.subject, self.coarser, self.cotangents
             return without_rounded(merged, where, gradient, found, *given)
 
-        return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
+        return weigh_block(
+            gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled
+        )
 
     def _rounding_on_the_way(self) -> float:
         """The size of the last digit of numbers as large as the inputs, the outputs or 1, times a
@@ -484,7 +486,7 @@ def moved_gradients(
     move = move_of(subject.dtype)
     sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
     for _ in range(DRAWS):
-        moved = {leaf.name: stirred(leaf, move, rng) for leaf in moving}
+        moved = {leaf.name: perturbed_leaf(leaf, move, rng) for leaf in moving}
         _, there = pulled(moved, rows * (1 + move * signs(rng, rows.shape)))
         with np.errstate(all="ignore"):
             for name, gradient in gradients.items():
@@ -513,10 +515,12 @@ def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """The values of the leaves moved by a few ulps, so that every operation rounds anew."""
     rng = generator(seed, 37)
     move = 8 * FORMATS[subject.dtype].unit_roundoff
-    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
+    return {
+        leaf.name: perturbed_leaf(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable
+    }
 
 
-def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
+def perturbed_leaf(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
     """The leaf's values, each moved by this part of itself at random up or down, inside the
     domain."""
     moved = signs(rng, leaf.shape)

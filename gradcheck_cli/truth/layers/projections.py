@@ -137,7 +137,7 @@ class Projections:
         """row @ J by leaf, each (n,); None for a leaf without a gradient."""
         self.forward += 1
         self.backward += 1
-        found = pulled(self.subject, Call({} if values is None else values, row[None]))
+        found = single_vjp(self.subject, Call({} if values is None else values, row[None]))
         self.ran()
         gradients = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
         return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
@@ -499,7 +499,7 @@ class Projections:
             return sampled.along_entry(name, flat)
 
 
-def pulled(subject: Subject, call: Call) -> dict[str, Float | None]:
+def single_vjp(subject: Subject, call: Call) -> dict[str, Float | None]:
     """The gradients (n,) of the only cotangent of a call, by leaf. For a large layer they have the
     layer's dtype and use the framework's memory."""
     found: dict[str, Float | None] = {}

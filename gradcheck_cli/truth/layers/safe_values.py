@@ -30,7 +30,7 @@ class RaisedLater(EngineFault):
         self.kind, self.detail, self.place = failure.kind, failure.detail, failure.place
 
 
-def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | None:
+def try_call(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | None:
     """The result of the call `there`, beside the layer's point; None if the layer refuses that
     point. It does if it raises there twice, while the same call at its own point (`here`) runs.
 
@@ -75,7 +75,7 @@ def _in_domain(subject: Subject, many: Sequence[Values]) -> list[bool]:
 
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
     """The flattened outputs at several points, (k, count); nan at points outside the domain, where
-    the layer is not called, and at points that the layer refuses. Raises what `tried` raises."""
+    the layer is not called, and at points that the layer refuses. Raises what `try_call` raises."""
     inside = _in_domain(subject, many)
     if all(inside):
         return _values_of(subject, many, count)
@@ -92,7 +92,7 @@ def _values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
         raise_if_internal(error)
         first = error
     here = partial(subject.value, {})
-    found = [tried(partial(subject.value, values), here) for values in many]
+    found = [try_call(partial(subject.value, values), here) for values in many]
     if all(value is not None for value in found):
         raise RaisedLater(first, ONCE) from first
     return np.stack([np.full(count, np.nan) if value is None else value for value in found])

@@ -20,7 +20,7 @@ from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth.blocks import Differences, rows_by_input, unconstrained
 from gradcheck_cli.truth.layers.callables import quick_of
 from gradcheck_cli.truth.layers.safe_values import is_inside, moved_inside, values_of
-from gradcheck_cli.truth.layers.weighing import Rounding, weighed
+from gradcheck_cli.truth.layers.weighing import Rounding, weigh_block
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
@@ -244,7 +244,7 @@ class SecondTruth:
         # the natural size for this function
         scale = np.fmax(np.max(found.steepest, axis=0), self.natural_block(*key))
         dtype = self.subject.dtype
-        block, reason = weighed(own, found, rounding, scale, dtype, self.dtype, unconstrained)
+        block, reason = weigh_block(own, found, rounding, scale, dtype, self.dtype, unconstrained)
         if weights is None or not np.any(weights.doubtful.get(key[0], False)):
             return block, reason
         rows = np.broadcast_to(weights.doubtful[key[0]][:, None], own.shape)

@@ -58,7 +58,7 @@ class Rounding:
     scattered: Array | float = 0.0
 
 
-def weighed(
+def weigh_block(
     own: Array,
     found: Differences,
     rounding: Rounding,

@@ -126,7 +126,7 @@ def test_an_operation_whose_second_derivative_is_nan_is_named() -> None:
 def test_the_only_operation_of_a_layer_is_not_examined_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(examination, "alone", None)
+    monkeypatch.setattr(examination, "call_problem", None)
     x = torch.zeros(1, dtype=torch.float64).numpy()
     answer = examined(torch.sinc, {"x": x}, modes=SECOND)
     (found,) = [one for one in answer.findings if one.severity == "error"]

@@ -76,7 +76,7 @@ def test_a_layer_in_memory_has_no_such_stage(engine_called: Callable[[str], Engi
 def test_a_stage_that_never_answers_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unsimplified, "LIMIT_S", 0.0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    with unsimplified.elsewhere(None) as process:
+    with unsimplified.unsimplified_process(None) as process:
         with pytest.raises(Unsupported, match="no answer within 0 s"):
             process.asked("what runs for ever")
         with pytest.raises(Unsupported):  # it is not asked again

@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.trace.exact_kernels import finite
-from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol, taken
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol, take_from_parts
 from gradcheck_cli.truth.plain import PlainFunction
 from reference_engine.traced import ROWS
 
@@ -178,7 +178,7 @@ def test_numbers_of_one_array(name: str) -> None:
     move, ops = MOVES[name]
     writer = ProgramWriter(Span(1, 1, 1, 1))
     x = writer.input("x", X)
-    found = taken([np.zeros(1), x], move(np.arange(1, 25).reshape(X.shape)))
+    found = take_from_parts([np.zeros(1), x], move(np.arange(1, 25).reshape(X.shape)))
     np.testing.assert_array_equal(found.value, move(X))
     assert [node.op for node in writer.program(found).nodes[1:]] == ops
 
@@ -195,12 +195,12 @@ def test_numbers_of_two_arrays(move: Callable[..., Any], op: str) -> None:
     writer = ProgramWriter(Span(1, 1, 1, 1))
     x, y = writer.input("x", X), writer.input("y", -X)
     places = np.arange(1, 49).reshape(2, *X.shape)
-    found = taken([np.zeros(1), x, y], move(*places))
+    found = take_from_parts([np.zeros(1), x, y], move(*places))
     np.testing.assert_array_equal(found.value, move(X, -X))
     assert writer.program(found).nodes[-1].op == op
 
 
 def test_nothing_is_taken() -> None:
     writer = ProgramWriter(Span(1, 1, 1, 1))
-    found = taken([np.zeros(1), writer.input("x", X)], np.zeros((0, 2)))
+    found = take_from_parts([np.zeros(1), writer.input("x", X)], np.zeros((0, 2)))
     assert found.shape == (0, 2)

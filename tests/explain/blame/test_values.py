@@ -9,9 +9,9 @@ import pytest
 
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.explain.blame.values import (
-    apart,
     application,
-    called,
+    call_words,
+    distinct_texts,
     element,
     first_index,
     number,
@@ -33,7 +33,7 @@ NAN, INF = np.nan, np.inf
 def test_numbers_that_are_not_known_are_not_shown(
     numbers: list[float], result: float, text: str
 ) -> None:
-    assert called("sum", numbers, result) == text
+    assert call_words("sum", numbers, result) == text
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_first_index(mask: Any, index: tuple[int, ...]) -> None:
 
 
 def test_two_numbers_are_shown_until_they_differ() -> None:
-    assert apart(0.5, 0.25) == ("0.5", "0.25")
-    assert apart(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
-    assert apart(1.5, 1.5) == ("1.5", "1.5")
-    assert apart(9.5, 7.999999999999998) == ("9.5", "8")
-    assert apart(1.0, 1.0000000001) == ("1", "1.0000000001")
+    assert distinct_texts(0.5, 0.25) == ("0.5", "0.25")
+    assert distinct_texts(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
+    assert distinct_texts(1.5, 1.5) == ("1.5", "1.5")
+    assert distinct_texts(9.5, 7.999999999999998) == ("9.5", "8")
+    assert distinct_texts(1.0, 1.0000000001) == ("1", "1.0000000001")

@@ -76,7 +76,7 @@ def test_all_of_them_end(nested: Nested, ends: Callable[[int], bool]) -> None:
 
 def test_memory_is_that_of_all(nested: Nested) -> None:
     process, child = nested
-    held, alone = memory.held(process.pid), memory.resident(process.pid)
+    held, alone = memory.held_bytes(process.pid), memory.resident(process.pid)
     assert held is not None
     assert alone is not None
     own = memory.resident(child)

@@ -19,7 +19,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     between,
     literals,
 )
-from gradcheck_cli.search.enclosures.rules import RULES, read
+from gradcheck_cli.search.enclosures.rules import RULES, as_flushed
 from reference_engine.traced import ROWS
 
 ROUNDING = Rounding.of(FORMATS["float32"], False)
@@ -194,7 +194,9 @@ def test_what_is_centered_is_near_0_where_numbers_are_equal() -> None:
 
 def test_the_larger_of_two_numbers_that_an_engine_takes_for_0_may_be_the_other() -> None:
     flushing = Rounding.of(FORMATS["bfloat16"], True)
-    x, y = (read(flushing, between(np.array([e]), np.array([e]))) for e in (3.58e-39, -1.157e-38))
+    x, y = (
+        as_flushed(flushing, between(np.array([e]), np.array([e]))) for e in (3.58e-39, -1.157e-38)
+    )
     found = RULES["maximum"](flushing, x, y)
     assert np.all(np.abs(-1.157e-38 - found.lo) <= found.error)
 
@@ -226,13 +228,15 @@ def test_what_underflows_is_off_by_no_more_than_its_size() -> None:
     x = between(np.array([1e-30, 1e-20]), np.array([2e-30, 1.1e-19]))
     found = RULES["multiply"](flushing, x, x)
     assert np.all(found.a < [1e-43, 1.18e-38])
-    assert np.all(read(flushing, between(np.array([1e-42]), np.array([2e-42]))).a < 2.1e-42)
+    assert np.all(as_flushed(flushing, between(np.array([1e-42]), np.array([2e-42]))).a < 2.1e-42)
 
 
 def test_a_number_that_may_be_flushed_does_not_change_its_sign() -> None:
     """Below 0 it is not above 0, and above 0 it may be."""
     flushing = Rounding.of(FORMATS["float32"], True)
-    x = read(flushing, between(np.array([-1e-39, 1e-40, 0.0]), np.array([-1e-40, 1e-39, 0.0])))
+    x = as_flushed(
+        flushing, between(np.array([-1e-39, 1e-40, 0.0]), np.array([-1e-40, 1e-39, 0.0]))
+    )
     mask: Mask = RULES["greater"](flushing, x, between(np.zeros(3), np.zeros(3)))
     assert mask.agree.tolist() == [True, False, True]
     assert mask.computed_true.tolist() == [False, True, False]

@@ -9,7 +9,7 @@ import scipy.special
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import function_rules
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between, exact
-from gradcheck_cli.search.enclosures.rules import RULES, read
+from gradcheck_cli.search.enclosures.rules import RULES, as_flushed
 
 FLOAT32 = Rounding.of(FORMATS["float32"], False)
 FLOAT64 = Rounding.of(FORMATS["float64"], False)
@@ -75,11 +75,11 @@ def test_a_power_with_an_exponent_so_large_that_tensorflow_has_0_is_unknown() ->
 @pytest.mark.parametrize(("name", "more"), [("sqrt", ()), ("power", (exact([0.3]),))])
 def test_what_is_flushed_has_the_root_of_0(name: str, more: tuple[Enclosed, ...]) -> None:
     flushing = Rounding.of(FORMATS["float32"], True)
-    x = read(flushing, between([0.0], [4.0]))
+    x = as_flushed(flushing, between([0.0], [4.0]))
     found = RULES[name](flushing, x, *more)
     assert not found.bad[0]
     assert found.error[0] > np.sqrt(flushing.normal) / 2
-    assert RULES[name](flushing, read(flushing, between([-1e-40], [4.0])), *more).bad[0]
+    assert RULES[name](flushing, as_flushed(flushing, between([-1e-40], [4.0])), *more).bad[0]
 
 
 FROM_ZERO = [

@@ -14,7 +14,7 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import enclosing  # noqa: F401 - it fills the table of rules
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between
-from gradcheck_cli.search.enclosures.rules import RULES, read
+from gradcheck_cli.search.enclosures.rules import RULES, as_flushed
 from reference_engine.arithmetic.arbs import Undecided, precision
 from reference_engine.arithmetic.balls import exactly
 from reference_engine.op import INTERNAL, TABLE
@@ -189,7 +189,9 @@ def test_what_is_flushed_is_0_or_accurate() -> None:
     flat = RULES["exp"](rounding, argument((-88.0, -80.0, 0.0, 0.0)))
     found = RULES["divide"](rounding, one, flat)
     assert (found.bad[0], found.error[0] < 1e-4 * found.most[0]) == (True, True)
-    assert np.isinf(RULES["log"](rounding, read(rounding, argument((1e-38, 1, 0, 0)))).error[0])
+    assert np.isinf(
+        RULES["log"](rounding, as_flushed(rounding, argument((1e-38, 1, 0, 0)))).error[0]
+    )
     tiny = RULES["exp"](rounding, argument((-200.0, -95.0, 0.0, 0.0)))
     assert RULES["divide"](rounding, one, tiny).broken[0]
     assert not RULES["exp"](rounding, argument((-87.33, -87.33, 0.0, 0.0))).a[0]
@@ -227,20 +229,20 @@ def test_what_is_a_difference_of_numbers_of_the_dtype_is_not_flushed() -> None:
     an engine that flushes is off by nothing. Of x around 0 that is not so."""
     flushing = Rounding.of(FLOAT32, True)
     half, two = argument((0.5, 0.5, 0.0, 0.0)), argument((2.0, 2.0, 0.0, 0.0))
-    near = RULES["subtract"](flushing, read(flushing, argument((0.25, 2.0, 0.0, 0.0))), half)
+    near = RULES["subtract"](flushing, as_flushed(flushing, argument((0.25, 2.0, 0.0, 0.0))), half)
     for found in (
         near,
         RULES["multiply"](flushing, near, two),
         RULES["divide"](flushing, near, two),
         RULES["negative"](flushing, near),
-        read(flushing, RULES["multiply"](flushing, near, near)),
+        as_flushed(flushing, RULES["multiply"](flushing, near, near)),
     ):
         assert (found.a[0], found.gap[0] > 2.0**-60) == (0.0, True)
     rng = np.random.default_rng(0)
     x = np.float32(rng.choice((0.5, 0.25, 1.0), 1000)) + np.float32(2.0**-25) * rng.integers(0, 9)
     sizes = np.abs(x - np.float32(0.5))
     assert np.all((sizes == 0) | (sizes >= near.gap[0]))
-    around_0 = read(flushing, argument((-1.0, 1.0, 0.0, 0.0)))
+    around_0 = as_flushed(flushing, argument((-1.0, 1.0, 0.0, 0.0)))
     assert RULES["multiply"](flushing, around_0, two).a[0] > 0
     assert RULES["subtract"](flushing, around_0, argument((1e-38, 1e-38, 0.0, 0.0))).a[0] > 0
     rounded = argument((0.25, 2.0, 1e-7, 0.0))

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Kind
 from gradcheck_cli.search.box import Ordinals
 from gradcheck_cli.search.proof import Proof, bit_of
-from gradcheck_cli.search.regions.together import Asking, absent, fails, together
+from gradcheck_cli.search.regions.together import Asking, absent, fails, run_together
 
 VALUE: Kind = "value-nonfinite"
 GRADIENT: Kind = "gradient-nonfinite"
@@ -44,7 +44,7 @@ def test_equal_boxes_and_points_are_looked_at_once() -> None:
 
     proof = Half()
     found = drive(
-        together({VALUE: region(0), GRADIENT: region(1)}, proof, failing), lambda ask: None
+        run_together({VALUE: region(0), GRADIENT: region(1)}, proof, failing), lambda ask: None
     )
     assert found[VALUE] == ([True, False], [False, True])
     assert found[GRADIENT] == ([True, True], [False, True])

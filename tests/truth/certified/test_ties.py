@@ -12,7 +12,7 @@ import reference_engine
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.truth.certified.ties import disjoint, reached
+from gradcheck_cli.truth.certified.ties import disjoint, influence_mask
 from reference_engine.op import INTERNAL, TABLE
 from tests.conftest import program_of, truth_of
 from tests.every import by_family
@@ -169,7 +169,7 @@ def test_rows_without_a_common_input_share_a_pass(
     rng = np.random.default_rng(0)
     inputs = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
     program = program_of(formula, inputs)
-    reach = reached(program, tuple(inputs))
+    reach = influence_mask(program, tuple(inputs))
     assert reach is not None
     assert len(disjoint(reach)) == passes
     together = truth_of(formula, inputs)
@@ -185,7 +185,7 @@ def test_rows_without_a_common_input_share_a_pass(
 
 
 def test_many_inputs_are_taken_row_by_row() -> None:
-    assert reached(program_of("exp(x)", {"x": np.zeros(65)}), ("x",)) is None
+    assert influence_mask(program_of("exp(x)", {"x": np.zeros(65)}), ("x",)) is None
 
 
 @pytest.mark.exhaustive
@@ -199,7 +199,7 @@ def test_no_row_moves_more_than_is_said(name: str) -> None:
         y = np.asarray(row(*args, **sample.keywords))
         inputs = [Node(INPUT, (), {}, span, "", shape=x.shape) for x in args]
         called = Node(name, tuple(range(len(args))), sample.keywords, span, "", shape=y.shape)
-        reach = reached(Program((*inputs, called), names, (len(args),), ""), tuple(names))
+        reach = influence_mask(Program((*inputs, called), names, (len(args),), ""), tuple(names))
         if reach is None or not names:
             continue
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
-from gradcheck_cli.truth.layers.safe_values import RaisedLater, tried, values_of
+from gradcheck_cli.truth.layers.safe_values import RaisedLater, try_call, values_of
 from tests.checks.making import layer_problem, torch_engine
 
 
@@ -36,7 +36,7 @@ def test_what_is_raised_once_is_not_a_refusal_of_the_point() -> None:
         return answer
 
     with pytest.raises(RaisedLater, match=r"RuntimeError: late \(in one call"):
-        tried(there, lambda: None)
+        try_call(there, lambda: None)
 
 
 def test_what_its_own_point_raises_too_is_not_a_refusal_of_another() -> None:
@@ -44,5 +44,5 @@ def test_what_its_own_point_raises_too_is_not_a_refusal_of_another() -> None:
         raise ValueError("no")
 
     with pytest.raises(RaisedLater, match=r"ValueError: no \(in a later call at the given point"):
-        tried(never, never)
-    assert tried(never, lambda: 1.0) is None
+        try_call(never, never)
+    assert try_call(never, lambda: 1.0) is None

@@ -8,7 +8,7 @@ import pytest
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
-from gradcheck_cli.truth.layers.weighing import Rounding, blurred, left_open, weighed
+from gradcheck_cli.truth.layers.weighing import Rounding, blurred, left_open, weigh_block
 
 ZERO = np.zeros((1, 1))
 
@@ -23,7 +23,7 @@ def kind_of(
     found.kind[:] = int(kind)
     rounding = Rounding(cost=ZERO, noise=ZERO, natural=np.ones((1, 1)))
     scale = np.full((1, 1), slope)
-    block, _ = weighed(np.full((1, 1), own), found, rounding, scale, "float64", "float32")
+    block, _ = weigh_block(np.full((1, 1), own), found, rounding, scale, "float64", "float32")
     return PointKind(int(block.kind[0, 0]))
 
 
@@ -87,7 +87,7 @@ def test_modes_may_be_apart_by_what_rounding_hid(own: float, value: float, part:
     def hide(merged: Merged) -> Merged:
         return left_open(merged, np.ones((1, 1), dtype=bool), "hidden")
 
-    block, _ = weighed(np.full((1, 1), own), found, rounding, ZERO, "float64", "float64", hide)
+    block, _ = weigh_block(np.full((1, 1), own), found, rounding, ZERO, "float64", "float64", hide)
     assert block.kind[0, 0] == PointKind.UNDECIDED
     allowed = 2 * FIRST_ORDER_SLACK * float(block.floor[0, 0])
     assert allowed == pytest.approx(part * max(own, value), rel=1e-2)

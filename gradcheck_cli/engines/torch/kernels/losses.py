@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, is_reusable_symbol, moved, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, is_reusable_symbol, row, run_on_places
 
 BOUNDED_BELOW = 2.0**-39
 """The smallest p (1 - p) at which PyTorch's binary cross-entropy certainly equals its formula: its
@@ -64,7 +64,7 @@ def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: i
     places = np.where(kept, labels, 0)
     places_of = np.expand_dims(places, axis)
     if is_reusable_symbol(log_p):
-        (chosen,) = moved(lambda of: [np.take_along_axis(of[0], places_of, axis)], [log_p])
+        (chosen,) = run_on_places(lambda of: [np.take_along_axis(of[0], places_of, axis)], [log_p])
     else:
         chosen = row("take_along_axis")(log_p, places_of, axis=axis)
     weights: Any = np.asarray(kept, np.float64)
