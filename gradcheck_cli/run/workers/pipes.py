@@ -9,10 +9,12 @@ import selectors
 import subprocess
 import sys
 import threading
+import time
 from typing import IO, Literal, Protocol
 
 _PIECE = 1 << 16
 _AHEAD = 64  # pieces that are read before anybody takes them
+_LAST_S = 1.0  # for the last words of a worker; a process that it started may hold the pipe open
 
 Name = Literal["answers", "words"]
 """Standard output, which is the channel, and standard error."""
@@ -111,6 +113,7 @@ class Threaded:
         self._found: queue.Queue[tuple[Name, bytes]] = queue.Queue(_AHEAD)
         self._unsent: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closed = False
+        self._ended: set[Name] = set()
         stdin, stdout, stderr = map(_stream, (process.stdin, process.stdout, process.stderr))
         for target in (
             lambda: self._write(stdin),
@@ -151,10 +154,14 @@ class Threaded:
             found.append(self._found.get(timeout=max(seconds, 0.001)))
             while True:
                 found.append(self._found.get_nowait())
+        self._ended.update(name for name, data in found if not data)
         return found
 
     def rest(self) -> bytes:
-        return b"".join(data for name, data in self.wait(0.1) if name == "words")
+        found, until = [], time.monotonic() + _LAST_S
+        while "words" not in self._ended and (left := until - time.monotonic()) > 0:
+            found += self.wait(left)
+        return b"".join(data for name, data in found if name == "words")
 
     def close(self) -> None:
         """Ends the threads, each after its worker has ended."""
