@@ -8,6 +8,7 @@ numbers of the run must not have chosen any operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.execution import Observer
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 from gradcheck_cli.engines.kit.framework import Framework, arrays_of
 from gradcheck_cli.engines.kit.modes import directions_of
@@ -44,6 +46,10 @@ def gradient_program(fw: Framework, prepared: Prepared, problem: Problem) -> Gra
 def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientProgram:
     program = prepared.program
     recorder = fw.recorder()
+    if isinstance(recorder, Observer):  # NumPy shows only what is done to watched arrays
+        template = prepared.template
+        watched = (recorder.watch(x) if _is_numpy_float(x) else x for x in template)
+        prepared = replace(prepared, template=tuple(watched))
     names = list(program.inputs)
     arrays = arrays_of(fw, problem, problem.wrt).values()
     shape = program.result.shape
@@ -74,3 +80,7 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
     span = program.result.span
     lifted = lifted_outputs(recorder.execution, inputs, slots[len(names) :], span)
     return GradientProgram(lifted.program, lifted.constants)
+
+
+def _is_numpy_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"

@@ -352,12 +352,28 @@ class _AnywhereLifting(_Lifting):
             raise NotLifted(
                 f"the choice of `{step.name}` depends on the values of the run", step.place
             )
+        literals: list[int] = []
         if self._symbols.keys().isdisjoint(step.args):
-            return
+            if not self._is_rounded_constant(step):
+                return
+            literals = [s for s in step.args if self._execution.values(s).dtype.kind == "f"]
+            for slot in literals:
+                self._symbols[slot] = self._writer.constant(self._execution.values(slot))
         if self._is_choice(step) and step.of_choices is not None:
             step.exact = step.of_choices
         super()._step(step)
         self._lost.update(slot for slot in step.results if slot not in self._symbols)
+        for slot in literals:
+            self._symbols.pop(slot, None)
+
+    def _is_rounded_constant(self, step: Step) -> bool:
+        """Whether the step computes numbers from constants alone and rounds, as log(0.3) does. In
+        another dtype it rounds in another way, so it is part of the program."""
+        kinds = [
+            {self._execution.values(slot).dtype.kind for slot in slots}
+            for slots in (step.args, step.results)
+        ]
+        return not step.moves and "f" in kinds[0] and kinds[1] == {"f"}
 
     def _is_written(self, slot: int) -> bool:
         return True
