@@ -48,7 +48,7 @@ class Design:
         plain = subject.value({})
         self._declared = Declared(self._designs, self._stretches(), self._formulas())
         self._slope = _Slope(problem, subject)
-        without = self._slope.taken()
+        without = self._slope.slope_and_size()
         subject.hold(self._declared)
         self.any = self._declared.any
         if not self.any:
@@ -116,7 +116,7 @@ class Design:
         return replace(finding, message=message, truth_source=source)
 
     @property
-    def meant(self) -> tuple[Meant, ...]:
+    def declaration_matches(self) -> tuple[Meant, ...]:
         """The matches of each declaration, for the report."""
         return tuple(
             Meant(
@@ -203,7 +203,7 @@ class _Slope:
             for side, end in zip((1.0, -1.0), self._ends, strict=True):
                 end[leaf.name] = np.clip(leaf.value + side * self._step * size * along, low, high)
 
-    def taken(self) -> tuple[float, float]:
+    def slope_and_size(self) -> tuple[float, float]:
         """The slope, and the sum of the sizes of its terms."""
         above, below = (self._subject.value(end) for end in self._ends)
         parts = self._row * (above - below) / (2 * self._step)
@@ -211,6 +211,6 @@ class _Slope:
 
     def is_same(self, before: tuple[float, float]) -> bool:
         """Whether the slope equals its earlier value to a quarter of the digits."""
-        now = self.taken()
+        now = self.slope_and_size()
         near = abs(now[0] - before[0]) <= 2.0 ** -(NOTE_BITS * self._bits) * max(now[1], before[1])
         return bool(near)

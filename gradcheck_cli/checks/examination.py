@@ -272,8 +272,8 @@ class _Examination:
             answer = replace(answer, findings=(value, *said))
         answer = design.declared(answer)
         answer = yield from self._with_second(answer, layer)
-        if design.meant:
-            answer = replace(answer, by_design=design.meant)
+        if design.declaration_matches:
+            answer = replace(answer, by_design=design.declaration_matches)
         return _with_stencils(answer, highest.stencils)
 
     # Casts
@@ -321,7 +321,7 @@ class _Examination:
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Compare leaves that have a surrogate with it, and the others with the derivative."""
-        checks, findings, notes = Declared(layer, self._surrogates).judged()
+        checks, findings, notes = Declared(layer, self._surrogates).examine()
         if findings:
             yield from layer.doubt()
         for subject in (layer.narrow, layer.highest):
@@ -417,12 +417,12 @@ class _Examination:
     def _projected(self, layer: BoundLayer, lifted: LiftedTruth | None) -> Steps[LayerAnswer]:
         """Examine a layer whose Jacobian is too large to compute whole."""
         projected = Projected(layer, lifted)
-        checks, findings = yield from projected.judged()
+        checks, findings = yield from projected.examine()
         if projected.is_enclosed:
             self._differentiated = lifted
         self._notes.update(dict.fromkeys(projected.notes))
         findings = yield from self._on_stages(
-            findings, layer, lambda: Projected(layer, lifted).judged()
+            findings, layer, lambda: Projected(layer, lifted).examine()
         )
         findings = self._blamed(findings, projected.traced.get, layer)
         checks = _with_approximations(checks, findings)

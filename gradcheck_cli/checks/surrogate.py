@@ -65,7 +65,7 @@ class Declared:
     layer: BoundLayer
     surrogates: Mapping[str, Surrogate]
 
-    def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
+    def examine(self) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
         """Checks, findings and notes about these leaves. Raises BadSurrogate."""
         started = time.perf_counter()
         names = tuple(self.surrogates)

@@ -47,7 +47,7 @@ class Selection:
             pool = [] if self.suite is None else [self.suite.pool]
             return cast("Generator[Event, None, None]", session.run(specs, options, *pool))
         if self.recall.files:
-            run = session.run(self.recall.noted(specs), options)
+            run = session.run(self.recall.record(specs), options)
             return self.recall.events(cast("Generator[Event, None, None]", run))
         from gradcheck_cli.cli.recalling import nothing_to_run
         from gradcheck_cli.run.workers.launch import end_prewarmed
@@ -55,7 +55,7 @@ class Selection:
         end_prewarmed()
         return self.recall.events(nothing_to_run(options))
 
-    def noted(self, report: Report) -> Report:
+    def with_counts(self, report: Report) -> Report:
         """The report with the numbers of specs that were left out, and why."""
         changes, shard, suite = self.changes, self.shard, self.suite
         return replace(
@@ -101,7 +101,7 @@ def execute(
                         event = next(events)
                     if isinstance(event, Finished):
                         report = replace(event.report, errors=tuple(errors), command=command)
-                        report = replace(selection.noted(report), signal=interrupts.signal)
+                        report = replace(selection.with_counts(report), signal=interrupts.signal)
                         event = Finished(report)
                     if isinstance(event, Notice):
                         talk(event.text)

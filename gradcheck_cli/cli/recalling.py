@@ -77,7 +77,7 @@ class Recall:
             return None  # the reader says why
         return self._cache.recall(file, text)
 
-    def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
+    def record(self, specs: Iterable[Spec]) -> Iterator[Spec]:
         """The specs that run, which are recorded by their files."""
         for spec in specs:
             self._reading = spec.source.path

@@ -44,7 +44,7 @@ class Scripts:
         self._findings: list[tuple[Finding, Spec]] = []
         make_folder(folder)
 
-    def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
+    def record(self, specs: Iterable[Spec]) -> Iterator[Spec]:
         """Record the specs, from which the scripts are made."""
         for spec in specs:
             self._specs[spec.source.path, spec.name] = spec

@@ -188,7 +188,7 @@ def _checked(
     specs = _of_run(specs, part, job)
     heard: Sequence[Listener] = printers
     if scripts is not None:
-        specs = scripts.noted(specs)
+        specs = scripts.record(specs)
         heard = [*printers, scripts]
     listeners = listeners_of(settings, heard, every)
     read: list[str] = recall.code if recall else []

@@ -113,7 +113,7 @@ def best_fix(
         fixed = replace(spec, program=candidate.program)
         most = fails_in - 1 if best is None else len(best.found)
         searching = Searching(fixed, engine, domain, KINDS, share, seed, most, first)
-        yield from searching.looked()
+        yield from searching.look()
         found = searched_fix(candidate.model, candidate.rules, searching.so_far().searches)
         if len(found.found) < fails_in and (best is None or _rank(found) < _rank(best)):
             best, chosen = found, (candidate, searching)

@@ -26,18 +26,18 @@ class Answers:
     gradients: Mapping[str, Array]
     answered: Array
 
-    def within(self, some: slice) -> Answers:
+    def at_points(self, some: slice) -> Answers:
         """The answers at some points."""
         gradients = {name: g[some] for name, g in self.gradients.items()}
         return Answers(self.value[some], gradients, self.answered[some])
 
     def first(self, count: int) -> Answers:
         """The answers at the first points."""
-        return self.within(slice(count))
+        return self.at_points(slice(count))
 
     def at(self, index: int) -> Answers:
         """The answers at one point."""
-        return self.within(slice(index, index + 1))
+        return self.at_points(slice(index, index + 1))
 
 
 class Estimator:

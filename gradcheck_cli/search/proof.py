@@ -217,7 +217,7 @@ class Proof:
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(points), _BATCH):
             some = slice(begin, begin + _BATCH)
-            parts.append(self._right(points[some], answers.within(some)))
+            parts.append(self._right(points[some], answers.at_points(some)))
         return np.concatenate(parts)
 
     def _right(self, points: Ordinals, answers: Answers) -> Array:

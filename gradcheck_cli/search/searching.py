@@ -133,12 +133,12 @@ class Searching:
 
     def steps(self) -> Steps[tuple[Search, ...]]:
         """Search, and find the regions where kinds fail."""
-        points = yield from self.looked()
+        points = yield from self.look()
         yield from self._find_regions(points)
         yield from self.simplify()
         return self.so_far().searches
 
-    def looked(self) -> Steps[Ordinals]:
+    def look(self) -> Steps[Ordinals]:
         """Look for witnesses and proofs. Returns some points of the domain."""
         if self._first is not None:
             yield from self._look_at(self._first)

@@ -51,7 +51,7 @@ class Windows:
     steps: tuple[int, ...]
 
     @property
-    def taken(self) -> int:
+    def window_size(self) -> int:
         return math.prod(self.kernel)
 
     @property
@@ -137,7 +137,7 @@ def _tiles(x: Array, channels: int, windows: Windows) -> Iterator[tuple[slice, s
     """Split all images of x, and all steps along the first axis, into parts with few enough
     columns: several whole images, or a part of one."""
     rows = windows.steps[0]
-    row = max(1, channels * windows.taken * windows.places // rows) * x.itemsize
+    row = max(1, channels * windows.window_size * windows.places // rows) * x.itemsize
     images = max(1, _COLUMNS // (row * rows))
     rows = rows if images > 1 else min(rows, max(1, _COLUMNS // row))
     for i in range(0, len(x), images):
@@ -186,7 +186,7 @@ def _convolve_input(y: Array, w: Array, windows: Windows, groups: int) -> Array:
 
 def _convolve_weight(x: Array, y: Array, windows: Windows, groups: int) -> Array:
     inner, axes, view = x.shape[1] // groups, len(windows.size), unfolded(x, windows)
-    w = np.zeros((groups, y.shape[1] // groups, inner * windows.taken), x.dtype)
+    w = np.zeros((groups, y.shape[1] // groups, inner * windows.window_size), x.dtype)
     for images, rows in _tiles(x, x.shape[1], windows):
         columns = _columns(view, axes, images, rows, groups)
         w += np.matmul(_outputs(y, images, rows, groups), columns.swapaxes(1, 2))

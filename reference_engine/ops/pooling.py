@@ -34,7 +34,7 @@ def _windows(shape: Shape, kernel_size: Any, stride: Any, padding: Any) -> Windo
 def _patches_value(x: Any, kernel_size: Any, stride: Any, padding: Any) -> Any:
     x = np.asarray(x)
     windows = _windows(x.shape, kernel_size, stride, padding)
-    return unfolded(x, windows).reshape(*x.shape[:2], windows.taken, *windows.steps)
+    return unfolded(x, windows).reshape(*x.shape[:2], windows.window_size, *windows.steps)
 
 
 patches: Op = internal(

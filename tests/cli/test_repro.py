@@ -41,7 +41,7 @@ def test_a_run_has_a_script_for_each_finding_and_says_why_others_have_none(
 ) -> None:
     monkeypatch.setattr("gradcheck_cli.report.repro.script.script", lambda *_: SHOWS)
     scripts = Scripts(str(tmp_path / "new" / "folder"), seed=0)
-    assert list(scripts.noted([SPEC])) == [SPEC]
+    assert list(scripts.record([SPEC])) == [SPEC]
     forward = replace(FINDING, mode="forward", point=2)
     others = (replace(FINDING, engine=None), forward, replace(FINDING, message="other entries"))
     result = SpecResult(SPEC.name, SPEC.source, "failed", findings=(FINDING, *others))
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_one_reason_is_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scripts = Scripts(str(tmp_path), seed=0)
-    assert list(scripts.noted([SPEC])) == [SPEC]
+    assert list(scripts.record([SPEC])) == [SPEC]
     several = tuple(replace(FINDING, engine="symbolic", point=point) for point in range(5))
     scripts.hear(SpecFinished(SpecResult(SPEC.name, SPEC.source, "failed", findings=several)))
     scripts.end()

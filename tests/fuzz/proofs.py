@@ -201,7 +201,7 @@ class Attack:
             return
         searching = Searching(spec, self._name, domain, KINDS, 0.5, 0)
         try:
-            self._driven(searching.looked())
+            self._driven(searching.look())
         except NodeFault:  # an operation that the engine lacks
             return
         found = searching.so_far().searches

@@ -65,7 +65,7 @@ def test_points_that_fail_in_too_many_kinds_end_a_search_before_it_begins() -> N
     domain = domain_in(spec)
     first = domain.point({"x": np.array(95.0)})[None]
     searching = Searching(spec, "reference", domain, KINDS, 5.0, 0, 0, first)
-    answering(searching.looked())
+    answering(searching.look())
     assert {one.boxes for one in searching.so_far().searches} == {0}
     assert "found" in {one.verdict for one in searching.so_far().searches}
 
@@ -106,6 +106,6 @@ def test_a_point_is_not_judged_by_those_beside_it() -> None:
     engine.load()
     spec = spec_of("{v: {value: [0.5, 0.5, 0.5], domain: [-2, 2]}}", "prod(v)")
     searching = Searching(spec, "torch", domain_in(spec), KINDS, 5.0, 0)
-    drive(searching.looked(), lambda ask: answer_of(ask.question, engine))
+    drive(searching.look(), lambda ask: answer_of(ask.question, engine))
     verdicts = {one.kind: one.verdict for one in searching.so_far().searches}
     assert verdicts["gradient-underflow-to-zero"] == verdicts["gradient-inaccurate"] == "found"

@@ -87,12 +87,12 @@ class Apart:
     summed: bool = False
 
     def __str__(self) -> str:
-        before, after = self.shown()
+        before, after = self.two_numbers()
         return f"{self._quantity()} is {before} and then {after}"
 
     def depending(self, where: str) -> str:
         """`the value is 1 in the plain run, and 2 where an input is transposed in memory`."""
-        before, after = self.shown()
+        before, after = self.two_numbers()
         return f"{self._quantity()} is {before} in the plain run, and {after} {where}"
 
     def fault(self, code: str, message: str, run: OtherRun) -> Fault:
@@ -106,7 +106,7 @@ class Apart:
         gradient = f"the gradient of `{self.leaf}`"
         return f"a sum over entries of {gradient}" if self.summed else gradient
 
-    def shown(self) -> tuple[str, str]:
+    def two_numbers(self) -> tuple[str, str]:
         """Both numbers."""
         return distinct_texts(self.before, self.after)
 
@@ -215,10 +215,10 @@ class Bench:
         tell("behaviour", self._done, OF_BEHAVIOUR)
         every: list[dict[str, Array | None]] = []
         found = subject.run(
-            replace(call, each=lambda _, gradients: every.append(self.shown(gradients)))
+            replace(call, each=lambda _, gradients: every.append(self.as_compared(gradients)))
         )
         if found.gradients:  # the engine returns them all at once
-            every = [self.shown(found.row(place)) for place in range(rows)]
+            every = [self.as_compared(found.row(place)) for place in range(rows)]
         gradients: dict[str, Array | None] = {}
         for name in every[0] if every else ():
             known = [one[name] for one in every]
@@ -226,7 +226,7 @@ class Bench:
             gradients[name] = None if all(one is None for one in known) else np.stack(parts)
         return replace(found, gradients=gradients)
 
-    def shown(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
+    def as_compared(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
         """The gradients (n,) as the checks compare them: all numbers, or sums over blocks."""
         if self.is_summed:
             return {n: None if g is None else block_sums(g) for n, g in gradients.items()}
@@ -245,7 +245,7 @@ class Bench:
             return self
         return Bench(self.subject, self.fresh, self.problem)
 
-    def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
+    def run_beside(self, call: Call, row: Array | None = None) -> CallResult | None:
         """Run the layer at other values; None if it refuses them. Raises RaisedLater."""
         return try_call(lambda: self.run(call, row=row), self.run)
 
@@ -285,7 +285,7 @@ class Bench:
     def ran_at(self, values: Values) -> CallResult | None:
         """Run the layer at other values. None if it refuses them, or loses an output that is finite
         at its own values: the values are then outside its domain, which is no fault."""
-        ran = self.beside(Call(values=values))
+        ran = self.run_beside(Call(values=values))
         if ran is None:
             return None
         lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
@@ -307,7 +307,7 @@ class Bench:
                 for there in (at + wide * direction, at - wide * direction):
                     inside = np.array_equal(leaf.inside(there), there)
                     call = Call(values={**values, name: there}, tracking=False)
-                    ran = self.beside(call) if inside else None
+                    ran = self.run_beside(call) if inside else None
                     if ran is None:
                         return None
                     ends.append(float(np.sum(self.row * ran.output)))
@@ -345,7 +345,7 @@ class Bench:
     def _moved_a_little(self, call: Call, row: Array) -> CallResult | None:
         for _ in range(TRIES):
             moved = replace(call, values=self._perturbed_leaves(call.values))
-            there = self.beside(moved, self._shake(row))
+            there = self.run_beside(moved, self._shake(row))
             if there is not None:
                 return there
         return None
@@ -388,11 +388,11 @@ class Bench:
     ) -> Apart | None:
         """The largest difference of two runs beyond the bars. `bars` takes further runs, so it is
         called only if the runs differ by more than `near`, which is at most the bars."""
-        if self.apart(before, after, near, names) is None:
+        if self.difference(before, after, near, names) is None:
             return None
-        return self.apart(before, after, bars(), names)
+        return self.difference(before, after, bars(), names)
 
-    def apart(
+    def difference(
         self,
         before: CallResult,
         after: CallResult,

@@ -58,7 +58,7 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
         near = widened(bench.near, factor)
         found = bench.differ(scaled, ran, partial(_bars_times, bench, factor), near)
         if found is not None:
-            expected, given = found.shown()
+            expected, given = found.two_numbers()
             what = f"{factor:g} times the upstream gradient"
             message = f"for {what} the gradient of `{found.leaf}` is {given}, not {expected}"
             other = OtherRun("multiple", factor=factor)
@@ -93,9 +93,9 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             bench.bars_of(ran, Call(), both),
             bench.bars,
         ]
-        found = bench.apart(total, ran, sum_of(shares, _grains(bench)))
+        found = bench.difference(total, ran, sum_of(shares, _grains(bench)))
     if found is not None:
-        expected, given = found.shown()
+        expected, given = found.two_numbers()
         message = (
             f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
             f"the two gradients add up to {expected}"

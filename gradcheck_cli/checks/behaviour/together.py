@@ -151,11 +151,11 @@ class _Passes:
                 self._take(place, ran.row(place))
         if self._off is None and ran.overwritten:
             self._off = Apart(ran.overwritten[0], 0.0, 0.0, bench.is_summed)
-        return self._off or bench.apart(bench.first, ran, bench.near, ())
+        return self._off or bench.difference(bench.first, ran, bench.near, ())
 
     def _take(self, place: int, gradients: ValuesOrNone) -> None:
         bench, first = self._bench, self._bench.first
-        shown = bench.shown(gradients)
+        shown = bench.as_compared(gradients)
         ran = CallResult(
             first.output, {n: None if g is None else g[None] for n, g in shown.items()}
         )
@@ -169,7 +169,7 @@ class _Passes:
             _, small = factors(bench)
             near = sum_of([bench.near] * 3, bench.tight(self._ones))
             total = _multiple(bench, bench.added(first, self._ones), small)
-            self._off = self._off or bench.apart(total, ran, widened(near, small), self._wrt)
+            self._off = self._off or bench.difference(total, ran, widened(near, small), self._wrt)
 
 
 def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
@@ -231,6 +231,6 @@ def _compared(
 ) -> Iterator[Doubt]:
     """A doubt if a run differs from `first`, the expected result, by more than `near`; with `again`
     if a second run does not differ."""
-    found = bench.apart(first, run(), near, names)
+    found = bench.difference(first, run(), near, names)
     if found is not None:
-        yield Doubt(checks, again=None if bench.apart(first, run(), near, names) else found)
+        yield Doubt(checks, again=None if bench.difference(first, run(), near, names) else found)

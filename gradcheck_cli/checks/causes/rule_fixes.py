@@ -121,7 +121,7 @@ class RuleFixes:
         self._rng = generator(problem.seed, 47)
         self._expressions: dict[Place, Expression] = {}
 
-    def tried(self) -> TriedCorrection | None:
+    def first_working(self) -> TriedCorrection | None:
         """The first correction that makes the function right at all fresh points where it runs."""
         try:
             for correction in islice(self._matching_corrections(), TRIALS):

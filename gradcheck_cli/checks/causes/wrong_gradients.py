@@ -299,7 +299,7 @@ class WrongGradients:
 
             problem = call_problem(self._problem, self._subject.dtype, one.call, own)
             fixes = RuleFixes(self._engine, problem, self._subject, rule)
-            self._corrections[key] = where_it_runs(fixes.tried, None)
+            self._corrections[key] = where_it_runs(fixes.first_working, None)
         tried = self._corrections[key]
         if tried is None:
             return finding

@@ -119,7 +119,7 @@ class Errors:
         off = np.abs(mine - right)
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
-    def within(self, cost: Float) -> bool:
+    def is_explained_by(self, cost: Float) -> bool:
         """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
         explains them."""
         with np.errstate(all="ignore"):
@@ -250,7 +250,7 @@ class Rounding:
         """The errors that rounding at these costs does not explain."""
         left = {}
         for name, errors in every.items():
-            if not errors.within(costs[name]):
+            if not errors.is_explained_by(costs[name]):
                 left[name] = errors
             elif errors.count:
                 self.explained[name].append(Pass("rounding", errors.count, errors.largest))

@@ -69,7 +69,7 @@ class Projected:
         if sum(leaf.size for leaf in self._truth.leaves) >= LARGE:
             self._truth.ran = self._tell
 
-    def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
+    def examine(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
         """Examine the layer. Return its checks and findings."""
         started = time.perf_counter()
         layer, problem = self.layer, self.layer.problem

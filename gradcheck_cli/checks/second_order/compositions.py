@@ -153,8 +153,8 @@ class SecondOrder:
         yield from examined.steps()
         if examined.findings:
             yield from self._layer.doubt()
-        if examined.opened:
-            self._note(examined.opened)
+        if examined.islands_note:
+            self._note(examined.islands_note)
         self.checks += examined.checks
         named = map(self._causes.named, examined.findings)
         self.findings += (*named, *examined.mistakes)
@@ -290,7 +290,7 @@ class HessianCase(LayerCase):
         return self._program is not None and self._balls is None
 
     @property
-    def opened(self) -> str:
+    def islands_note(self) -> str:
         """A note if differences of the gradient decide entries that islands leave open, or ""."""
         program, balls = self._program, self._balls
         if program is None or not program.islands or (balls and is_settled(balls)):

@@ -70,7 +70,7 @@ class Body:
         self.line(index, f"const auto {name} = {expression};")
         return name
 
-    def held(self, index: int, expression: str) -> str:
+    def name_of(self, index: int, expression: str) -> str:
         """A name for the array, new if the expression is not a name yet."""
         return self.let(index, expression) if "(" in expression else expression
 
@@ -122,6 +122,6 @@ class Body:
         """The entries of the arrays, `size` in total when joined, rearranged by `map`."""
         if len(names) == 1 and np.array_equal(map.ravel(), np.arange(size)):
             return names[0]
-        held = [self.held(index, name) for name in names]
+        held = [self.name_of(index, name) for name in names]
         arrays = ", ".join(f"&{name}" for name in held)
         return self.let(index, f"gather<T>({self.map(map)}, {{{arrays}}})")

@@ -50,7 +50,7 @@ def _elementwise(body: Body, index: int, node: Node, form: str, shape: tuple[int
             map = np.broadcast_to(np.arange(math.prod(mine)).reshape(mine), shape)
             name = _moved_kind(body, index, name, math.prod(mine), map, wanted)
         letter = chr(ord("a") + place)
-        names.append(body.held(index, name))
+        names.append(body.name_of(index, name))
         given.append(f"{'Flag' if wanted == 'bool' else 'const T&'} {letter}")
         words.append(letter)
     numbers = {
@@ -67,7 +67,7 @@ def _elementwise(body: Body, index: int, node: Node, form: str, shape: tuple[int
 def _moved_kind(body: Body, index: int, name: str, size: int, map: Array, kind: str) -> str:
     if kind != "bool":
         return body.moved(index, [name], size, map)
-    held = body.held(index, name)
+    held = body.name_of(index, name)
     return body.let(index, f"gather<Flag>({body.map(map)}, {{&{held}}})")
 
 
@@ -133,7 +133,7 @@ def _on_rows(body: Body, index: int, node: Node, form: str) -> str:
     axis = node.keywords["axis"]
     axis = (0 if axis is None else axis) % len(shape)
     array, count = _rows_of(body, index, arg, (axis,))
-    held = body.held(index, array)
+    held = body.name_of(index, array)
     made = body.let(index, form.format(held, count))
     turned = np.moveaxis(np.empty(shape), axis, -1).shape
     back = np.moveaxis(np.arange(math.prod(shape)).reshape(turned), -1, axis)
@@ -276,7 +276,7 @@ def _cross(body: Body, index: int, node: Node) -> str:
     for arg, places in zip((0, 1, 0, 1), (-1, -2, -2, -1), strict=True):
         array, numbers = _operand(body, node.args[arg])
         turned = np.broadcast_to(np.roll(numbers, places, axis), node.shape)
-        found.append(body.held(index, body.moved(index, [array], numbers.size, turned)))
+        found.append(body.name_of(index, body.moved(index, [array], numbers.size, turned)))
     letters = ("a", "b", "c", "d")
     given = ", ".join(f"const T& {letter}" for letter in letters)
     call = f"[]({given}) -> T {{ return a * b - c * d; }}"

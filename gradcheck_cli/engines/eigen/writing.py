@@ -158,7 +158,7 @@ class _Unit:
         name = f"stated{self._stated}"
         fixed = _fixed(body, node, rule)
         moving = [arg for arg, value in zip(node.args, fixed, strict=True) if value is None]
-        arrays = [body.held(index, body.array(arg, "float")) for arg in moving]
+        arrays = [body.name_of(index, body.array(arg, "float")) for arg in moving]
         plain = [body.let(index, f"plain({array})") for array in arrays]
         self._rule(f"{name}_value", rule.forward, fixed, rule.forward.outputs, index)
         y = f"{name}_value<R, T>({', '.join(['given', *plain])})[0]"

@@ -75,7 +75,7 @@ class DeclaredRun:
         which = self._declared.line(iter(_lines(equation)))
         if which is None:
             return args
-        return [self._declared.cut(which, args[0], lambda y: y, self._place(equation), True)]
+        return [self._declared.detach(which, args[0], lambda y: y, self._place(equation), True)]
 
     def _custom_call(self, equation: Any, args: list[Any]) -> list[Any]:
         params = equation.params
@@ -95,7 +95,7 @@ class DeclaredRun:
             joined_results((results[i] for i in floating), in_parts),
         )
         pull = _pull(equation, args, places, floating)
-        found = self._declared.called(which, given, pull, self._place(equation))
+        found = self._declared.declared_results(which, given, pull, self._place(equation))
         if found is None:
             return results
         for i, y in zip(floating, _arrays(found, [results[i] for i in floating]), strict=True):

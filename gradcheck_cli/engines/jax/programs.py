@@ -68,7 +68,7 @@ class Compiled:
                 jax.tree.structure(traced.out_info),
                 comparable_key(traced.jaxpr),
             )
-            self._known[shapes] = _PROGRAMS.one(key, partial(_built, traced))
+            self._known[shapes] = _PROGRAMS.get(key, partial(_built, traced))
         return self._known[shapes](*args)
 
 
@@ -122,11 +122,11 @@ def _compiled_once(compile: Any, backend: Any, module: Any, *args: Any, **more: 
     if callbacks or "callback" in code:
         return make()
     placed = str(devices), str((args[3:], more)), options.SerializeAsString()
-    return _EXECUTABLES.one((id(backend), sha256(code.encode()).digest(), *placed), make)
+    return _EXECUTABLES.get((id(backend), sha256(code.encode()).digest(), *placed), make)
 
 
 def _run(program: Any, run: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    first: Mapping[str, Any] = _PROGRAMS.one((program, _parameters(params)), lambda: params)
+    first: Mapping[str, Any] = _PROGRAMS.get((program, _parameters(params)), lambda: params)
     return run(*args, **first)
 
 

@@ -195,9 +195,9 @@ class ProgramEngine(AnsweringEngine):
                 return exact, framework, prepare(exact, framework, rounding)
 
             # What constants of one format make is the same for another that has them all.
-            return program, *self._prepared.one((id(exact), dtype, None, self.stage), made)[1:]
+            return program, *self._prepared.get((id(exact), dtype, None, self.stage), made)[1:]
 
-        return self._prepared.one((id(program), dtype, rounding, self.stage), once)[1:]
+        return self._prepared.get((id(program), dtype, rounding, self.stage), once)[1:]
 
 
 class LoweredEngine(ProgramEngine):

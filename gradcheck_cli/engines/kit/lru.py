@@ -17,7 +17,7 @@ class Recent(Generic[Key, Made]):
         self._most = most
         self._made: OrderedDict[Key, Made] = OrderedDict()
 
-    def one(self, key: Key, make: Callable[[], Made]) -> Made:
+    def get(self, key: Key, make: Callable[[], Made]) -> Made:
         if key not in self._made:
             self._made[key] = make()
         self._made.move_to_end(key)

@@ -183,7 +183,7 @@ class Declared:
                     return index
         return None
 
-    def cut(
+    def detach(
         self, index: int, value: Any, copy: Callable[[Any], Any], place: str, stops: bool
     ) -> Any:
         """The result of a call that detaches `value`. `stops`: it also stops tangents of forward
@@ -200,7 +200,7 @@ class Declared:
         one.next += 1
         return copy(one.cuts[one.next - 1])
 
-    def called(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
+    def declared_results(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
         """The results of a declared function, flattened; None if the call returns its own
         results."""
         one = self.found[index]

@@ -98,7 +98,7 @@ class NumpySubject(LayerSubject):
         )
         self.notes += self._constants.notes
         with self.ready({}):
-            self._convention = self._convention.settled(self._pair, self.inputs({}))
+            self._convention = self._convention.for_outputs(self._pair, self.inputs({}))
         self.interleaves = self._convention.style not in ("upstream", "upstreams")
         self.copies = self._pair.owner is not None
         trained = self._bind()

@@ -22,7 +22,7 @@ def record(
     leaf. Raises TooLarge, and what the user's code raises. Raises Unsupported if only forward runs
     and an output was computed by unrecorded operations."""
     recorder = NumpyRecorder()
-    noted = {name: recorder.noted(array) for name, array in leaves.items()}
+    noted = {name: recorder.recorded(array) for name, array in leaves.items()}
     slots = {name: array.slot for name, array in noted.items()}
     gradients: dict[str, int | None] = {}
     with recorder.recording():

@@ -166,7 +166,7 @@ class Convention:
         else:
             error.add_note(words)
 
-    def settled(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
+    def for_outputs(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
         """The convention for several outputs. If forward returns as many arrays as backward has
         parameters, and no name tells more, the parameters may be the upstream gradients of all
         outputs. They are if backward reads attributes that forward stored in the object, or if

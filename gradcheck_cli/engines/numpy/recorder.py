@@ -124,7 +124,7 @@ class NumpyRecorder:
             tuple[Array, int]
         ] = []  # memory that was written to, and the slot of the new numbers
 
-    def noted(self, array: Any, slot: int | None = None) -> Any:
+    def recorded(self, array: Any, slot: int | None = None) -> Any:
         """The array in the recording class, with this slot or a new one."""
         plain = _asarray(array)
         made = plain.view(Noted)
@@ -210,7 +210,7 @@ class NumpyRecorder:
             target.recorder, target.slot = self, made[0]
             return target
         noted = [
-            self.noted(part, slot) if np.ndim(part) or part.dtype.kind in "fc" else part
+            self.recorded(part, slot) if np.ndim(part) or part.dtype.kind in "fc" else part
             for part, slot in zip(parts, made, strict=True)
         ]
         return getattr(type(result), "_make", type(result))(noted) if several else noted[0]
@@ -263,10 +263,10 @@ class NumpyRecorder:
                 if isinstance(args[0], Noted):
                     return args[0].astype(found.dtype)
                 if _recorder(_leaves(args[0])) is None:
-                    return self.noted(found)
+                    return self.recorded(found)
                 stacked = self.call("array", _stacked, (_arrays(args[0]),), {})
                 return stacked.astype(found.dtype)
-            noted = self.noted(found)
+            noted = self.recorded(found)
             self.execution.slots[noted.slot].structural = True
             return noted
 
@@ -328,7 +328,7 @@ class Noted(np.ndarray[Any, Any]):
         if recorder is None or kwargs.get("out") is not None:
             return func(*_plainly(args), **_plainly(kwargs))
         if func.__name__ in _LIKE:
-            made = recorder.noted(func(*_plainly(args), **_plainly(kwargs)))
+            made = recorder.recorded(func(*_plainly(args), **_plainly(kwargs)))
             recorder.execution.slots[made.slot].structural = True
             return made
         return recorder.call(func.__name__, func, args, kwargs)

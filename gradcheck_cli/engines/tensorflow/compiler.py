@@ -93,7 +93,7 @@ class CompiledTensorFlow(TensorFlow):
         """Compile the function, which runs `code`."""
 
         made = partial(Compiled, self._tf, function, self._xla)
-        return self._compiled.one((what, code), made)
+        return self._compiled.get((what, code), made)
 
 
 class _CompiledVJP:
@@ -180,4 +180,4 @@ def _share(concrete: Any, xla: bool) -> None:
         return
     text = concrete.graph.as_graph_def().SerializeToString(deterministic=True)
     key = xla, sha256(text).digest(), repr(concrete.function_type.output)
-    setattr(concrete, _INFERENCE, _GRAPHS.one(key, lambda: getattr(concrete, _INFERENCE)))
+    setattr(concrete, _INFERENCE, _GRAPHS.get(key, lambda: getattr(concrete, _INFERENCE)))

@@ -42,7 +42,7 @@ def holding(declared: Declared) -> Iterator[None]:
         return (
             result
             if which is None
-            else declared.cut(which, result, tf.identity, places.line(), True)
+            else declared.detach(which, result, tf.identity, places.line(), True)
         )
 
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
@@ -54,7 +54,7 @@ def holding(declared: Declared) -> Iterator[None]:
         given = Given.of(positional(function), args, is_floating, in_parts)
         given.results = joined_results(filter(is_floating, tf.nest.flatten(result)), in_parts)
         pull = _pull(declared, which, function, args, kwargs)
-        found = declared.called(which, given, pull, places.line())
+        found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
     stopping = temporarily(gen_array_ops, stop_gradient=stop)

@@ -31,7 +31,7 @@ and the work of XLA. Without the simplifier some programs never end, such as `ei
 def evaluated(problem: Problem) -> Evaluation:
     """A formula's derivatives. Raises Unsupported if the process has no answer."""
     with unsimplified_process(None) as process:
-        found: Evaluation = process.asked(problem)
+        found: Evaluation = process.ask(problem)
         return found
 
 
@@ -58,9 +58,9 @@ class Elsewhere:
     def ran(self, wrt: Sequence[str], what: str, *args: Any) -> Any:
         """The result of this method of the layer's subject, differentiated with respect to the
         leaves `wrt`. Raises Unsupported."""
-        return self.asked((tuple(wrt), what, args))
+        return self.ask((tuple(wrt), what, args))
 
-    def asked(self, question: object) -> Any:
+    def ask(self, question: object) -> Any:
         """The answer of the process. Raises Unsupported if there is none."""
         if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
             raise Unsupported("XLA without its algebraic simplifier runs on the CPU only")

@@ -93,7 +93,7 @@ def compiled_derivative(
             raise Unsupported(f"{REFUSED}: it ran uncompiled")
         return function(*args)
 
-    compiled = _DERIVATIVES.one(key, partial(as_one_graph, torch, inside))
+    compiled = _DERIVATIVES.get(key, partial(as_one_graph, torch, inside))
 
     def called(inputs: Mapping[str, Any], *rest: Any) -> Any:
         with torch.no_grad(), refusals():  # derivatives are taken only inside
@@ -159,7 +159,7 @@ class CompiledTorch(Transforms):
     def _of(self, what: str, code: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Compile the function, with `code` as its first argument."""
         made = partial(as_one_graph, self._torch, partial(function, code))
-        return self._compiled.one((what, code), made)
+        return self._compiled.get((what, code), made)
 
     def _tangents(
         self, code: Any, arrays: dict[str, Any], primals: list[Any], tangents: list[Any]

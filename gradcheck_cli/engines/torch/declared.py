@@ -53,7 +53,7 @@ class _Cuts(TorchFunctionMode):  # type: ignore[misc]
         if which is None:
             return result
         stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
-        return self._declared.cut(which, result, _copy, self._places.line(), stops)
+        return self._declared.detach(which, result, _copy, self._places.line(), stops)
 
 
 def _copy(value: Any) -> Any:
@@ -89,7 +89,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = joined_results(outputs, numpy)
         pull = _pull(cls, kept, numpy)
-        found = declared.called(which, given, pull, places.line())
+        found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
     def patched_or_why(*args: Any) -> Any:

@@ -150,7 +150,7 @@ class Torch(TapeFramework):
         parts = Parts()
         moved, own, along = _of_moving(function, primals, tangents)
         targets, pushed, rest = self._torch.func.jvp(
-            lambda *duals: parts.taken(moved(*duals)), own, along, has_aux=True
+            lambda *duals: parts.arrays_of(moved(*duals)), own, along, has_aux=True
         )
         return parts.targets(targets), parts.targets(pushed), parts.rest(rest)
 
@@ -277,7 +277,7 @@ class Parts:
         self._targets: list[bool] = []  # whether each is an array
         self._rest: list[bool] | None = None
 
-    def taken(self, found: Targets) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def arrays_of(self, found: Targets) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         targets, rest = found
         self._targets = [part is not None for part in targets]
         self._rest = None if rest is None else [part is not None for part in rest]

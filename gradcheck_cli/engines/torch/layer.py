@@ -152,7 +152,7 @@ class TorchSubject(LayerSubject):
             None  # properties of a single output that is a plain tensor
         )
         self.outputs = self._first_outputs()
-        self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.undisturbed)
+        self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.restoring)
 
     # Binding
 

@@ -289,7 +289,7 @@ class State:
                     tensor.detach_()
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def restoring(self) -> Iterator[None]:
         """Restore the attributes and buffers of modules at the end, whatever a call changed."""
         dicts = [d for part in self._modules for d in (vars(part), part._buffers)]
         before = [dict(d) for d in dicts]

@@ -24,7 +24,7 @@ class Transforms(Torch):
         parts = Parts()
 
         def moved(*arrays: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            return parts.taken(function(list(arrays), unmarked))
+            return parts.arrays_of(function(list(arrays), unmarked))
 
         targets, back, rest = self._torch.func.vjp(moved, *sources, has_aux=True)
         found = parts.targets(targets)

@@ -122,7 +122,7 @@ class Trials:
         for result in self._results.values():
             for number, trial in tried:
                 for i, point in enumerate(trial.points):
-                    yield result.tried(number, i), result.problem(trial.candidate.program, point)
+                    yield result.key(number, i), result.problem(trial.candidate.program, point)
 
     def _serves(self) -> bool:
         """Whether the best candidate is right everywhere and fixes every finding, so that others do
@@ -139,7 +139,7 @@ class Trials:
             doubtful = result.doubtful()
             for i, point in enumerate(fresh):
                 if id(point.values) in doubtful:
-                    yield result.tried(None, i), result.problem(self.case.spec.program, point)
+                    yield result.key(None, i), result.problem(self.case.spec.program, point)
 
     def fresh(self) -> list[TrialPoint]:
         """The fresh points of all trials, each once."""
@@ -196,7 +196,7 @@ class _Results:
         self.right: dict[int, tuple[int, int]] = {}
         self.refused: set[int] = set()
 
-    def tried(self, number: int | None, point: int) -> Tried:
+    def key(self, number: int | None, point: int) -> Tried:
         """A candidate at one of its points, or the original at a fresh one."""
         return Tried(*self._who, number, point)
 
@@ -225,15 +225,15 @@ class _Results:
         too."""
         right, near, near_wrong = 0, 0, 0
         for i, point in enumerate(trial.points):
-            good = self._good(self.tried(number, i), point, loss)
+            good = self._good(self.key(number, i), point, loss)
             if i == 0:
-                if not (good and self._helps(self.tried(number, 0), point)):
+                if not (good and self._helps(self.key(number, 0), point)):
                     return None
                 continue
             right += good
             near += point.near
             near_wrong += point.near and not good
-            original = self.tried(None, places[id(point.values)])
+            original = self.key(None, places[id(point.values)])
             if not good and self._good(original, point, loss):
                 return None
         return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
@@ -243,7 +243,7 @@ class _Results:
         the failing one: there the original must be evaluated, too."""
         found: set[int] = set()
         for number, trial in enumerate(self._trials.candidates):
-            tried = [self.tried(number, i) for i in range(len(trial.points))]
+            tried = [self.key(number, i) for i in range(len(trial.points))]
             for loss in LOSSES:
                 if not self._good(tried[0], trial.points[0], loss):
                     continue
@@ -253,7 +253,7 @@ class _Results:
         return found
 
     def _refuses(self, number: int) -> bool:
-        answer = self._trials.answers.get(self.tried(number, 0))
+        answer = self._trials.answers.get(self.key(number, 0))
         failure = None if answer is None else answer.failure
         return failure is not None and failure.kind == "unsupported"
 
@@ -297,7 +297,7 @@ class _Results:
         """Whether the first candidate is right at every point, by the stricter measure, and fixes
         all findings."""
         points = self._trials.candidates[0].points
-        tried = [(self.tried(0, i), point) for i, point in enumerate(points)]
+        tried = [(self.key(0, i), point) for i, point in enumerate(points)]
         return (
             all(self._good(*one, LOSSES[0]) for one in tried)
             and self._helps(*tried[0])
@@ -309,7 +309,7 @@ class _Results:
         infinity or nan is not repaired, even if the truth is not finite either."""
         if finding.code not in NOT_FINITE:
             return True
-        answer = self._trials.answers[self.tried(number, 0)]
+        answer = self._trials.answers[self.key(number, 0)]
         if finding.input is not None:
             value = self._at_entry(answer, finding)
             return value is None or bool(np.isfinite(value))
@@ -328,7 +328,7 @@ class _Results:
 
         candidate = self._trials.candidates[number].candidate
         right, points = self.right[number]
-        value = self._at_entry(self._trials.answers[self.tried(number, 0)], finding)
+        value = self._at_entry(self._trials.answers[self.key(number, 0)], finding)
         worst = finding.worst
         return Fix(
             before=candidate.before,

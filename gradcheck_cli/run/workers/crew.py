@@ -180,7 +180,7 @@ class Crew:
         """Whether another worker is allowed, and memory is left for twice the largest worker."""
         if not self._may_grow(len(self._keepers)):
             return False
-        largest = max(keeper.held for keeper in self._keepers) or USUAL_BYTES
+        largest = max(keeper.held_bytes for keeper in self._keepers) or USUAL_BYTES
         return memory.available() > 2 * largest
 
     def _hire(self) -> None:

@@ -76,7 +76,7 @@ class Keeper(threading.Thread):
         self.is_ready = False
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """The memory of the worker in bytes, or 0 if it is not ready."""
         process = self._process
         return (memory.resident(process.pid) or 0) if process and self.is_ready else 0

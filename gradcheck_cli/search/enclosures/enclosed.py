@@ -183,7 +183,7 @@ class Rounding:
     again: bool = False
     exact: bool = False
 
-    def within(self, ulps: tuple[float, float] | None) -> Rounding:
+    def with_library_ulps(self, ulps: tuple[float, float] | None) -> Rounding:
         """The same in a kernel whose functions of a library are within so many ulps in float32 and
         float64; in half precision, rounding once counts for much more than these."""
         if ulps is None or self.loose or self.unit > 2.0**-24:

@@ -208,7 +208,7 @@ class BoxProgram:
                 found.values[index] = self._constant(node)
             else:
                 threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-                rounding = self.rounding.within(ULPS.get(kernel_of(node)))
+                rounding = self.rounding.with_library_ulps(ULPS.get(kernel_of(node)))
                 step = Step(index, node, own.get(index), facts.get(index), rounding, threshold)
                 if moves.intersection(node.args):
                     if node.op == "where" and not self.rounding.exact:

@@ -165,7 +165,7 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
             break
         place = int(np.argmax(failing))
         begin, end = (line[place - 1] if place else begin), line[place]
-    return reasons.between(domain.values(begin), domain.values(end))
+    return reasons.what_changes(domain.values(begin), domain.values(end))
 
 
 def _points_between(begin: Ordinals, end: Ordinals) -> Ordinals:

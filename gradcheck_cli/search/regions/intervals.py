@@ -223,7 +223,7 @@ def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:
     else:
         return ""
     right, failing = (domain.values(np.array([place], np.int64)) for place in edge)
-    return reasons.between(right, failing)
+    return reasons.what_changes(right, failing)
 
 
 def interval_words(domain: Domain, place: int, low: int, high: int) -> str:

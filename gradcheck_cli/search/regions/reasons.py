@@ -24,7 +24,7 @@ class Reasons:
         self._gradient = gradient
         self._format = fmt
 
-    def between(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
+    def what_changes(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
         """What happens at the values `failing` and not at `right`: "exp(x) overflows", or for the
         gradient "multiply of the gradient underflows"; empty if no number changes in this way."""
         found = self._first_new_state(self._formula, right, failing)

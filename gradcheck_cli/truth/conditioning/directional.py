@@ -55,7 +55,9 @@ class Derivatives:
         with np.errstate(all="ignore"):
             return self._blocks(mode, duals, seen)
 
-    def stirred(self, mode: Mode | None, part: float, rng: np.random.Generator) -> dict[str, Array]:
+    def randomly_perturbed(
+        self, mode: Mode | None, part: float, rng: np.random.Generator
+    ) -> dict[str, Array]:
         """Every block with each input moved by `part` of itself, at random up or down."""
         xs = [x * (1 + part * signs(rng, x.shape)) for x in self.xs]
         with np.errstate(all="ignore"):

@@ -267,7 +267,7 @@ def _sampled(
     left = {name: np.zeros_like(block) for name, block in true.items()}
     single = FORMATS["float64"].unit_roundoff
     for _ in range(STIRRED if all_of_it else AT_FIRST):
-        _enlarge(left, derivatives.stirred(mode, STIR * single, rng), true, u / single)
+        _enlarge(left, derivatives.randomly_perturbed(mode, STIR * single, rng), true, u / single)
     operations = float(sum(1 for node in request.program.nodes if node.args))
     result: dict[str, _Raw] = {}
     for name, block in true.items():

@@ -106,7 +106,7 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
         end = waiting.size
         for one in held:
             start, end = end, end + one.outputs.size
-            next_up[start:end] = ~one.settled(ladder.of(slice(start, end)), rows, total)
+            next_up[start:end] = ~one.without_kink(ladder.of(slice(start, end)), rows, total)
         held = []
         if waiting.size:
             mine = ladder.of(slice(waiting.size))
@@ -114,7 +114,7 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
             total.add(mine.sums(np.where(sides == 0, rows[:, waiting], 0.0).T), 0)
             for side in (1, -1):
                 one = _OneSided(waiting, side, mine).of(sides == side)
-                clear = one.settled(one.ladder, rows, total)
+                clear = one.without_kink(one.ladder, rows, total)
                 held += [] if np.all(clear) else [one.of(~clear)]
             left = sides == NEITHER
             few = np.count_nonzero(sides) <= max(BY_CHANCE, left.size // 2)  # not smooth on both
@@ -147,7 +147,7 @@ class _OneSided:
         """Some of the outputs."""
         return _OneSided(self.outputs[chosen], self.side, self.ladder.of(chosen))
 
-    def settled(self, near: Ladder, rows: Float, total: Sums) -> Array:
+    def without_kink(self, near: Ladder, rows: Float, total: Sums) -> Array:
         """Mark the outputs (m,) without a kink at the point itself, because the shortest step of
         `near` crosses none on either side, and add their sums to `total`. On that step, `bends`
         would detect no more rounding than is `enough` on the steps of the ladder."""

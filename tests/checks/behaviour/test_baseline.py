@@ -49,7 +49,7 @@ def test_between_both_bars_a_slope_is_neither_excluded_nor_allowed() -> None:
 
 def test_numbers_that_look_alike_are_told_apart() -> None:
     assert str(Apart("w", 1.0, 1.0 + 2**-40)).startswith("the gradient of `w` is 1")
-    before, after = Apart(None, 1.0, 1.0 + 2**-40).shown()
+    before, after = Apart(None, 1.0, 1.0 + 2**-40).two_numbers()
     assert before != after
 
 
@@ -57,7 +57,7 @@ def test_the_bars_are_as_wide_as_the_layer_is_steep() -> None:
     flat, steep = (bench(lambda x, k=k: torch.sin(k * x), x=[0.3, 0.7]) for k in (1.0, 1e4))
     assert steep.bars.gradients["x"] / 1e4 > 100 * flat.bars.gradients["x"]
     again = flat.run()
-    assert flat.apart(flat.first, again, flat.near) is None
+    assert flat.difference(flat.first, again, flat.near) is None
 
 
 def test_another_run_is_found_where_it_differs() -> None:
@@ -66,6 +66,6 @@ def test_another_run_is_found_where_it_differs() -> None:
     found = made.differ(made.first, there, lambda: made.bars, made.near, ("x",))
     assert found is not None
     assert found.leaf is None  # the value comes first
-    only = made.apart(made.first, there, made.near, ("y",))
+    only = made.difference(made.first, there, made.near, ("y",))
     assert only is not None
     assert only.leaf is None

@@ -132,7 +132,7 @@ def test_noted_arrays_compute_as_others_do() -> None:
 
     x = np.array([[1.0, 2.0], [3.0, 0.5]])
     recorder = NumpyRecorder()
-    noted = recorder.noted(x.copy())
+    noted = recorder.recorded(x.copy())
     with recorder.recording():
         found = code(noted)
     for mine, theirs in zip(found, code(x.copy()), strict=True):

@@ -35,7 +35,7 @@ def tried(
         rule = Rule(cls.jvp, None, True, name, moving)
     return RuleFixes(
         torch_engine(), problem, subject_of(torch_engine(), cls.apply, **inputs), rule
-    ).tried()
+    ).first_working()
 
 
 @pytest.mark.parametrize(

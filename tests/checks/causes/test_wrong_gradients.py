@@ -200,13 +200,13 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
 
 def test_a_jvp_of_two_arguments_has_one_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[RuleFixes] = []
-    search = RuleFixes.tried
+    search = RuleFixes.first_working
 
     def counted(self: RuleFixes) -> Any:
         searches.append(self)
         return search(self)
 
-    monkeypatch.setattr(RuleFixes, "tried", counted)
+    monkeypatch.setattr(RuleFixes, "first_working", counted)
     answer = examined(NegatedProduct, {"a": [0.3, 1.2], "b": [2.0, 0.7]}, modes=("forward",))
     found = [finding for finding in answer.findings if finding.severity == "error"]
     assert [(one.code, one.input) for one in found] == [("GC101", "a"), ("GC101", "b")]

@@ -78,6 +78,6 @@ def test_a_stage_that_never_answers_says_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     with unsimplified.unsimplified_process(None) as process:
         with pytest.raises(Unsupported, match="no answer within 0 s"):
-            process.asked("what runs for ever")
+            process.ask("what runs for ever")
         with pytest.raises(Unsupported):  # it is not asked again
-            process.asked("what follows")
+            process.ask("what follows")

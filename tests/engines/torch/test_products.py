@@ -97,7 +97,7 @@ def test_products_are_proven_away_from_0(
         return engine.evaluate(question)
 
     searching = Searching(spec, "torch", domain, KINDS, 1.0, 0)
-    drive(searching.looked(), lambda ask: answer(ask.question))
+    drive(searching.look(), lambda ask: answer(ask.question))
     verdicts = {one.kind: one.verdict for one in searching.so_far().searches}
     proven = verdicts["gradient-inaccurate"] == "proven-absent"
     assert proven == (low > 0)

@@ -82,10 +82,10 @@ def test_given_rows_and_columns_are_those_of_the_blocks() -> None:
 
 def test_all_inputs_are_stirred_by_a_part_of_themselves() -> None:
     found = derivatives("x * y", {"x": X, "y": Y}, wrt=["x"])
-    stirred = found.stirred(None, 1e-3, np.random.default_rng(0))[OUTPUT]
+    stirred = found.randomly_perturbed(None, 1e-3, np.random.default_rng(0))[OUTPUT]
     parts = np.abs(stirred[0] / (X * Y) - 1)
     assert np.all((parts < 2.1e-3) & ((parts > 1.9e-3) | (parts < 1e-5)))  # both up, or one of each
-    blocks = found.stirred("reverse", 1e-3, np.random.default_rng(0))
+    blocks = found.randomly_perturbed("reverse", 1e-3, np.random.default_rng(0))
     np.testing.assert_allclose(np.abs(np.diag(blocks["x"]) / Y - 1), 1e-3)
 
 
