@@ -10,7 +10,7 @@ def between(model: str, right: float, failing: float, gradient: str = "") -> str
     """The reason in float32; `gradient` is a formula, too."""
     program, *rest = (spec_of("{x: 1.0}", text).program for text in (model, gradient) if text)
     reasons = Reasons(program, GradientProgram(*rest), FORMATS["float32"])
-    return reasons.between({"x": np.array(right)}, {"x": np.array(failing)})
+    return reasons.what_changes({"x": np.array(right)}, {"x": np.array(failing)})
 
 
 def test_the_first_operation_that_changes_is_named() -> None:
