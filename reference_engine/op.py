@@ -189,7 +189,7 @@ class Op:
         self.raw = raw
         self.rule = rule
         self.family = family
-        arrays, keywords = _completed(raw, arrays, keywords)
+        arrays, keywords = _arrays_and_keywords(raw, arrays, keywords)
         self.arrays = arrays
         self.arity = -1 if arrays and arrays[-1].startswith("*") else len(arrays)
         self.keywords: Mapping[str, Any] = MappingProxyType(dict(keywords))
@@ -317,7 +317,7 @@ class Op:
         return args[:arity], {**given, **keywords}
 
 
-def _completed(
+def _arrays_and_keywords(
     raw: Callable[..., Any], arrays: tuple[str, ...] | None, keywords: Mapping[str, Any] | None
 ) -> tuple[tuple[str, ...], Mapping[str, Any]]:
     """Arrays and keywords, from the function that computes the value where they are not stated."""
@@ -362,7 +362,7 @@ class Composite(Op):
         keywords: Mapping[str, Any] | None = None,
         **stated: Any,
     ) -> None:
-        arrays, keywords = _completed(compose, arrays, keywords)
+        arrays, keywords = _arrays_and_keywords(compose, arrays, keywords)
         super().__init__(name, self._on_arrays, None, arrays=arrays, keywords=keywords, **stated)
         self.compose = compose
 
@@ -468,7 +468,7 @@ _Stated = ParamSpec("_Stated")
 _Row = TypeVar("_Row", bound=Op)
 
 
-def _adding(kind: Callable[_Stated, _Row], *, internal: bool = False) -> Callable[_Stated, _Row]:
+def _adder(kind: Callable[_Stated, _Row], *, internal: bool = False) -> Callable[_Stated, _Row]:
     """Makes a row of that kind and adds it to the table.
 
     Its family is the module that states it. Where that has a ROUNDING or a SOURCE, they hold for
@@ -488,9 +488,9 @@ def _adding(kind: Callable[_Stated, _Row], *, internal: bool = False) -> Callabl
     return add
 
 
-row = _adding(Op)
-composite = _adding(Composite)
-internal = _adding(Op, internal=True)
+row = _adder(Op)
+composite = _adder(Composite)
+internal = _adder(Op, internal=True)
 
 
 def several(*arguments: Any, **stated: Any) -> Several:

@@ -129,9 +129,9 @@ class Admissible:
                 earlier_inputs=None if earlier is None else self._values(earlier),
             )
         )
-        return replace(ran, gradients=self._pulled(ran.gradients, values))
+        return replace(ran, gradients=self._coordinate_gradients(ran.gradients, values))
 
-    def _pulled(
+    def _coordinate_gradients(
         self, gradients: Mapping[str, Array | None], values: Mapping[str, Array]
     ) -> dict[str, Array | None]:
         """Convert gradients (k, n) or (n,) of inputs with a kind to gradients by coordinates."""
@@ -209,15 +209,15 @@ class Admissible:
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         plain, cuts = self._subject.uncut(row)
-        return self._pulled(plain, {}), [
+        return self._coordinate_gradients(plain, {}), [
             cut
             if cut.gradients is None
-            else replace(cut, gradients=self._pulled(cut.gradients, {}))
+            else replace(cut, gradients=self._coordinate_gradients(cut.gradients, {}))
             for cut in cuts
         ]
 
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         return [
-            replace(one, gradients=self._pulled(one.gradients, {}))
+            replace(one, gradients=self._coordinate_gradients(one.gradients, {}))
             for one in self._subject.unclipped_gradients(rows)
         ]

@@ -263,7 +263,7 @@ class _Examination:
         value = wrong_value(layer, self._compiled_in)
         if value is not None and not value.entries:  # the two draw different random numbers
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))
-        judged = self._with_surrogates if self._surrogates else self._judged
+        judged = self._with_surrogates if self._surrogates else self._judge_layer
         answer = yield from judged(layer)
         if value is not None and value.code == Codes.UNDECIDED and self._has_judged_value:
             value = None
@@ -326,7 +326,7 @@ class _Examination:
             yield from layer.doubt()
         for subject in (layer.narrow, layer.highest):
             leave_out(subject, self._surrogates)
-        rest = yield from self._judged(layer)
+        rest = yield from self._judge_layer(layer)
         return replace(
             rest,
             checks=(*checks, *rest.checks),
@@ -334,7 +334,7 @@ class _Examination:
             notes=(*notes, *rest.notes),
         )
 
-    def _judged(self, layer: BoundLayer) -> Steps[LayerAnswer]:
+    def _judge_layer(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         model = None if self._problem.spec.model is None else Model(layer)
         wrong = model.wrong_output() if model else None
         other = wrong is not None and wrong.code == Codes.WRONG_OUTPUT
@@ -362,7 +362,7 @@ class _Examination:
         elif isinstance(program, Model) and "reverse" in self._problem.modes:
             fresh = partial(ProgramProducts, layer, program)
         else:
-            return (yield from self._projected(layer, lifted))
+            return (yield from self._examine_projections(layer, lifted))
         examined = fresh()
         yield from examined.steps()
         if _spoils_its_graph(examined, layer):
@@ -387,7 +387,7 @@ class _Examination:
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
         findings = yield from self._on_stages(findings, layer, lambda: _of(fresh()))
-        findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
+        findings = self._with_causes(findings, partial(traced_entry_of, examined.case), layer)
         checks = _with_approximations(checks, findings)
         if self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):
@@ -414,7 +414,9 @@ class _Examination:
             self._notes[f"{self._name}: no numbers for its graph: {graph.message}"] = None
         return (graph,) if isinstance(graph, Graph) else (), self._program.curve()
 
-    def _projected(self, layer: BoundLayer, lifted: LiftedTruth | None) -> Steps[LayerAnswer]:
+    def _examine_projections(
+        self, layer: BoundLayer, lifted: LiftedTruth | None
+    ) -> Steps[LayerAnswer]:
         """Examine a layer whose Jacobian is too large to compute whole."""
         projected = Projected(layer, lifted)
         checks, findings = yield from projected.examine()
@@ -424,7 +426,7 @@ class _Examination:
         findings = yield from self._on_stages(
             findings, layer, lambda: Projected(layer, lifted).examine()
         )
-        findings = self._blamed(findings, projected.traced.get, layer)
+        findings = self._with_causes(findings, projected.traced.get, layer)
         checks = _with_approximations(checks, findings)
         return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
 
@@ -446,7 +448,7 @@ class _Examination:
 
         return (yield from blamed_on_a_stage(findings, layer.narrow.stages, examined_at))
 
-    def _blamed(
+    def _with_causes(
         self, findings: tuple[Finding, ...], find: Find, layer: BoundLayer
     ) -> tuple[Finding, ...]:
         """The findings, each with the operation or custom gradient that causes it."""

@@ -123,7 +123,7 @@ def _parsed(source: Source) -> dict[str, Any]:
             setting = _BY_KEY[key]
             if setting.name in values:
                 raise click.BadParameter(f"`{setting.key}` is set twice, once as `{key}`")
-            values[setting.name] = _checked(setting, key, value)
+            values[setting.name] = _converted(setting, key, value)
         except click.BadParameter as error:
             mistakes.append(_mistake(source, key, error.message))
     if mistakes:
@@ -131,7 +131,7 @@ def _parsed(source: Source) -> dict[str, Any]:
     return values
 
 
-def _checked(setting: Setting, key: str, value: Any) -> Any:
+def _converted(setting: Setting, key: str, value: Any) -> Any:
     """The value under `key`, converted for the setting. Raises click.BadParameter."""
     if setting.several:
         parts = value if isinstance(value, list) else [value]

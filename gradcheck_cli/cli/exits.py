@@ -63,14 +63,14 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     signal, a short message on standard error."""
     before = install(stop)
     try:
-        return _guarded(app, arguments)
+        return _exit_code_of(app, arguments)
     except KeyboardInterrupt as error:  # a second signal, during the message about the first
         return _code_of(error)
     finally:
         restore(before)
 
 
-def _guarded(app: click.Command, arguments: list[str]) -> int:
+def _exit_code_of(app: click.Command, arguments: list[str]) -> int:
     try:
         result = app.main(list(arguments), "gradcheck", standalone_mode=False)
         sys.stdout.flush()

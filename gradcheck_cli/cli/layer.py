@@ -60,7 +60,7 @@ def command(
     with Interrupts() as interrupts:
         if save is None:
             text = spec_of(layer, engines, stated)
-            job = Job((COMMAND_LINE,), text, engines, _called(layer, order))
+            job = Job((COMMAND_LINE,), text, engines, _command_line(layer, order))
         else:
             _save(save, spec_of(layer, engines, stated, os.path.dirname(save)))
             job = Job((save,), engines=engines)
@@ -77,7 +77,7 @@ def _spec_settings(options: dict[str, Any], order: int | None) -> dict[str, Any]
     return found
 
 
-def _called(layer: LayerTarget, order: int | None) -> str:
+def _command_line(layer: LayerTarget, order: int | None) -> str:
     words = ["gradcheck", "layer", layer.target]
     for flag, values in (("input", layer.inputs), ("arg", layer.args), ("kwarg", layer.kwargs)):
         words += (word for value in values for word in (f"--{flag}", value))

@@ -119,18 +119,18 @@ def written_in(target: str, folder: str = "") -> str:
         library = place.partition(".")[0]
         if library not in _LIBRARIES and not _is_module(library):
             raise UsageError(f"there is no module {library}", "or FILE.py:NAME for a file")
-        return _the_one(target, [library])
+        return _only_framework(target, [library])
     named, has_backward = named_by(target, folder), not without_backward(target, folder)
     numpy_alone = "numpy" in named.libraries and not named.libraries & _LIBRARIES.keys()
     if numpy_alone and not named.files and has_backward:
         return "numpy"  # regardless of other imports of its file
     own = imports(file, folder).libraries
     if any(library in _LIBRARIES for library in own):
-        return _the_one(target, own)
+        return _only_framework(target, own)
     libraries = [
         name for one in imported_files([target], folder) for name in imports(one, folder).libraries
     ]
-    return _the_one(target, libraries)
+    return _only_framework(target, libraries)
 
 
 def _is_module(name: str) -> bool:
@@ -142,7 +142,7 @@ def _is_module(name: str) -> bool:
         return False
 
 
-def _the_one(target: str, libraries: Iterable[str]) -> str:
+def _only_framework(target: str, libraries: Iterable[str]) -> str:
     found = {_LIBRARIES[name]: None for name in sorted(libraries) if name in _LIBRARIES}
     if not found and "numpy" in libraries:
         return "numpy"

@@ -35,11 +35,11 @@ class Output:
         try:
             if file != STANDARD:
                 self.path = Path(os.path.realpath(file))
-            self.stream = self._opened(file, append)
+            self.stream = self._open(file, append)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             raise self.failed(error) from error
 
-    def _opened(self, file: str, append: bool) -> TextIO:
+    def _open(self, file: str, append: bool) -> TextIO:
         if self.path is None:
             return sys.stdout
         direct = file.startswith(_OF_PROCESSES)

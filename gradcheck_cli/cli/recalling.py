@@ -108,13 +108,13 @@ class Recall:
         if isinstance(event, Started):
             known = sum(len(one.results) for one in self._order.values() if one)
             yield replace(event, specs=event.specs + known)
-            yield from self._recalled()
+            yield from self._results_ahead()
         elif isinstance(event, SpecFinished):
-            yield from self._recalled()
+            yield from self._results_ahead()
             yield event
             self._keep(event.result)
             if not (self.options.fail_fast and event.result.status == "failed"):
-                yield from self._recalled()
+                yield from self._results_ahead()
         elif isinstance(event, Finished):
             versions = dict(event.report.engines)
             for recalled in filter(None, self._order.values()):
@@ -125,7 +125,7 @@ class Recall:
                 self._engines[event.engine] = event.version
             yield event
 
-    def _recalled(self) -> Iterator[SpecFinished]:
+    def _results_ahead(self) -> Iterator[SpecFinished]:
         """The recalled results that follow the reported ones, up to the next file that runs."""
         while self._ahead:
             file = self._ahead[0]

@@ -97,7 +97,7 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     if context.params["device"] in (None, "cpu"):
         named = (name for names in context.params["engine"] for name in names)
         prewarm_named((*job.engines, *named))
-    return reported(context, partial(_checked, job, interrupts), ", ".join(job.paths))
+    return reported(context, partial(_run_checks, job, interrupts), ", ".join(job.paths))
 
 
 def reported(context: click.Context, check: Check, what: str, usual: str = "full") -> int:
@@ -153,7 +153,7 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
     return code
 
 
-def _checked(
+def _run_checks(
     job: Job,
     interrupts: Interrupts,
     settings: Settings,

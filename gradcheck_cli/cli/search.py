@@ -112,7 +112,7 @@ def command(
         budget=budget,
         drawn=svg is not None,
     )
-    report = _searched(specs, mistakes, options)
+    report = _run_search(specs, mistakes, options)
     show_mistakes(mistakes, color)
     if svg is not None:
         _draw(report, svg)
@@ -120,7 +120,9 @@ def command(
     return _code(report)
 
 
-def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:
+def _run_search(
+    specs: list[Spec], mistakes: list[SpecError], options: SearchOptions
+) -> SearchReport:
     """The results of the search until its end, or until an interruption."""
     from gradcheck_cli.cli.listeners import SearchLine
     from gradcheck_cli.domain.report import SearchReport

@@ -78,10 +78,10 @@ def command(
     prewarm()
     with Interrupts() as interrupts:
         job = _Job(name, ops, samples, order)
-        return reported(context, partial(_checked, job, interrupts), name, usual="suite")
+        return reported(context, partial(_run_checks, job, interrupts), name, usual="suite")
 
 
-def _checked(
+def _run_checks(
     job: _Job,
     interrupts: Interrupts,
     settings: Settings,

@@ -237,20 +237,20 @@ def _lower_custom(
     vjp = _subprogram(
         context,
         function.vjp,
-        _named(function.vjp, [(output.shape, "float"), *types]),
+        _named_arguments(function.vjp, [(output.shape, "float"), *types]),
         len(arguments),
         may_be_none=True,
     )
     if function.jvp is None:
         return CustomGradient(function.name, forward, vjp) if vjp is not None else None
     tangents = [(shape, "float") for shape, _ in types]
-    jvp = _subprogram(context, function.jvp, _named(function.jvp, [*tangents, *types]), 1)
+    jvp = _subprogram(context, function.jvp, _named_arguments(function.jvp, [*tangents, *types]), 1)
     if vjp is None or jvp is None:
         return None
     return CustomGradient(function.name, forward, vjp, jvp)
 
 
-def _named(rule: Function, types: Sequence[tuple[Shape, str]]) -> list[_Argument]:
+def _named_arguments(rule: Function, types: Sequence[tuple[Shape, str]]) -> list[_Argument]:
     """The types of the arguments of a rule, with the names of its parameters."""
     return [(name, *type_) for name, type_ in zip(rule.parameters, types, strict=True)]
 

@@ -236,7 +236,7 @@ def engine_findings(
     for verdict, row in OF_THE_ENGINE.items():
         if not counts[verdict]:
             continue
-        mode, places = evaluation.mode, np.argwhere(_reported(verdict, judged))
+        mode, places = evaluation.mode, np.argwhere(_entries_to_report(verdict, judged))
         second = verdict is Verdict.WRONG and mode in SECOND
         truth, ulps = block, judged.ulps
         if verdict is Verdict.APART:  # each entry alone is a possible slope of the kink
@@ -266,7 +266,7 @@ def engine_findings(
 OF_ROUNDING = (Verdict.PRECISION, Verdict.UNDERFLOW)
 
 
-def _reported(verdict: Verdict, judged: Judged) -> Mask:
+def _entries_to_report(verdict: Verdict, judged: Judged) -> Mask:
     """Mark the entries to report under this verdict. Entries with a hidden error are left out,
     unless there are no others."""
     mine = np.asarray(judged.verdict == verdict)

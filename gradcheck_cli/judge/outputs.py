@@ -135,7 +135,7 @@ def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     """Mark the elements that lost more than half of their digits to this way of computing them, and
     not to the rounding of the inputs or to a cancellation to zero. Benign operations excuse no more
     here than the problem does, because each may cost half of the digits of bfloat16."""
-    far = _far(case, output, ulps)
+    far = _half_lost(case, output, ulps)
     if np.any(far):
         cost = _cost(case)
         benign = np.fmin(cost.allowance, EXCUSED_MOVES / FIRST_ORDER_SLACK * cost.condition)
@@ -146,7 +146,7 @@ def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
 def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
     """Mark the elements that lost more than half of their digits, as in any computation from
     rounded inputs."""
-    far = _far(case, output, ulps)
+    far = _half_lost(case, output, ulps)
     if np.any(far):
         far &= _within_rounding(case, output, _cost(case).known_condition)
     return far
@@ -158,7 +158,7 @@ def _cost(case: Case) -> Cost:
     return case.truth.output_cost
 
 
-def _far(case: Case, output: Array, ulps: Array) -> Mask:
+def _half_lost(case: Case, output: Array, ulps: Array) -> Mask:
     """Mark the elements that lost more than half of their digits; none until the cost of rounding
     is known."""
     assert case.truth is not None

@@ -79,7 +79,7 @@ def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Ite
         here = [f"here {finding.code}, {finding.message}" for finding in _of(result, None)]
         parts = list(dict.fromkeys(here))
         parts += [
-            f"{', '.join(names)}: {_blamed(result, names, '; '.join(found)) or 'pass'}"
+            f"{', '.join(names)}: {_with_causes(result, names, '; '.join(found)) or 'pass'}"
             for found, names in groups.items()
         ]
         yield f"{code(result.spec)}: {plain('. '.join(parts))}."
@@ -99,7 +99,7 @@ def _finding_lines(result: SpecResult, engine: str) -> Iterator[str]:
         yield f"{name} ({where}), {message}" if where else f"{name}, {message}"
 
 
-def _blamed(result: SpecResult, names: Sequence[str], found: str) -> str:
+def _with_causes(result: SpecResult, names: Sequence[str], found: str) -> str:
     """The findings, followed by the operations that cause them."""
     mine = [one.cause.op for one in result.findings if one.engine in names and one.cause]
     causes = sorted({f"`{op}`" for op in mine})

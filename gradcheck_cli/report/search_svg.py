@@ -71,7 +71,7 @@ def _bars(searches: Sequence[Search], axis: Axis, dtype: str, top: int) -> Itera
         found = cells([search], [axis], [_WIDTH])
         yield from _rects(found.tolist(), y, _ROW - 6, 1)
         if search.witness is not None:
-            yield _dot(_across(search, axis), y + (_ROW - 6) / 2, search.kind)
+            yield _dot(_x_position(search, axis), y + (_ROW - 6) / 2, search.kind)
     yield from _axis(axis, dtype, top + len(searches) * _ROW)
 
 
@@ -84,7 +84,7 @@ def _grid(searches: Sequence[Search], axes: Sequence[Axis], dtype: str, top: int
     for search in searches:
         if search.witness is not None:
             height = up.place(_number(search, up))
-            yield _dot(_across(search, across), top + _GRID * (1 - height), search.kind)
+            yield _dot(_x_position(search, across), top + _GRID * (1 - height), search.kind)
     yield _text(_LEFT - 90, top + 12, shortest(up.high, dtype))
     yield _text(_LEFT - 90, top + _GRID / 2, up.name)
     yield _text(_LEFT - 90, top + _GRID, shortest(up.low, dtype))
@@ -133,7 +133,7 @@ def _number(search: Search, axis: Axis) -> float:
     return float(np.ravel(search.witness.values[axis.input])[axis.index])
 
 
-def _across(search: Search, axis: Axis) -> float:
+def _x_position(search: Search, axis: Axis) -> float:
     return _LEFT + axis.place(_number(search, axis)) * _WIDTH
 
 

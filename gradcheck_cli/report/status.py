@@ -125,10 +125,10 @@ def _counted_extent(result: SpecResult) -> str:
     """The number of engines and dtypes, for lines that are too short for their names."""
     engines = {check.engine for check in result.checks}
     dtypes = {check.dtype for check in result.checks}
-    return f"{_counted(engines, 'engine')}, {_counted(dtypes, 'dtype')}"
+    return f"{_count_words(engines, 'engine')}, {_count_words(dtypes, 'dtype')}"
 
 
-def _counted(names: Collection[str], noun: str) -> str:
+def _count_words(names: Collection[str], noun: str) -> str:
     return f"{len(names)} {noun if len(names) == 1 else noun + 's'}"
 
 
@@ -169,7 +169,7 @@ def _all_rules(result: SpecResult, style: Style) -> list[Text]:
             noun = "entry" if one.entries == 1 else "entries"
             off = "" if one.ulps is None else f", worst: {small_or_relative(one.ulps, check.dtype)}"
             told.append(f"{one.rule}: {RULES[one.rule].says} ({one.entries} {noun}{off})")
-        lines += _below(who, told, style)
+        lines += _engine_texts(who, told, style)
     return lines
 
 
@@ -178,14 +178,14 @@ def _all_values(result: SpecResult, style: Style) -> list[Text]:
     lines = []
     for one in result.readings:
         who = f"{one.engine} {one.dtype} {one.mode}"
-        lines += _below(who, [reading_text(one, result.output_name)], style)
+        lines += _engine_texts(who, [reading_text(one, result.output_name)], style)
     for training in result.trainings:
         who = f"{training.engine} {training.dtype}"
-        lines += _below(who, [training_text(training)], style)
+        lines += _engine_texts(who, [training_text(training)], style)
     return lines
 
 
-def _below(who: str, texts: Iterable[str], style: Style) -> list[Text]:
+def _engine_texts(who: str, texts: Iterable[str], style: Style) -> list[Text]:
     """Texts about an engine, below its name."""
     width = max(style.width - _MARGIN - 2, 24)
     body = [line for text in texts for line in wrapped(text, width)]

@@ -43,13 +43,13 @@ class Contents:
         self._of_layers: dict[tuple[tuple[str, ...], ...], str] = {}
 
     def key(self, file: str, text: bytes) -> str:
-        found = hashlib.sha256(self._setting)
+        found = hashlib.sha256(self._other_dependencies)
         found.update(repr((file, len(text))).encode())
         found.update(text)
         return found.hexdigest()
 
     @cached_property
-    def _setting(self) -> bytes:
+    def _other_dependencies(self) -> bytes:
         """Everything except the spec and its code that a result depends on."""
         options = [
             (field.name, getattr(self._options, field.name))

@@ -64,7 +64,7 @@ class _Engines(ExitStack):
         assert engine is not None  # make_plan has seen to it
         if self._ready != ask.engine:
             self.close()
-            self.enter_context(_placed(engine, self._plan.placement))
+            self.enter_context(_on_device(engine, self._plan.placement))
             self._ready = ask.engine
         if isinstance(ask.question, LiftRequest):
             return lifted_run(engine, ask.question.problem)
@@ -72,7 +72,7 @@ class _Engines(ExitStack):
 
 
 @contextmanager
-def _placed(engine: Engine, where: Placement) -> Iterator[None]:
+def _on_device(engine: Engine, where: Placement) -> Iterator[None]:
     """Sets the framework up as in a new process, and on that device if it can be. Engines are
     shared in this process, so the previous state is restored afterwards."""
     moves = where != HOST and where.kind in engine.capabilities.devices

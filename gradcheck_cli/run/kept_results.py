@@ -43,17 +43,17 @@ class KeptResults(Sequence[SpecResult]):
         place = range(len(self))[place]
         if place < len(self._first):
             return self._first[place]
-        return self._read(self._places[place - len(self._first)])
+        return self._load(self._places[place - len(self._first)])
 
     def __iter__(self) -> Iterator[SpecResult]:
         yield from self._first
         for place in self._places:
-            yield self._read(place)
+            yield self._load(place)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    def _read(self, place: int) -> SpecResult:
+    def _load(self, place: int) -> SpecResult:
         assert self._file is not None
         self._file.seek(place)
         result: SpecResult = pickle.load(self._file)

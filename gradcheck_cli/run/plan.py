@@ -151,7 +151,7 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
         notes.update(dict.fromkeys(left_out))
     if spec.train and len(spec.points) > 1:
         notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
-    trainings = tuple(_training(spec, dtype) for dtype in plan.dtypes) if spec.train else ()
+    trainings = tuple(_training_problem(spec, dtype) for dtype in plan.dtypes) if spec.train else ()
     return replace(plan, looks=tuple(looks), trainings=trainings, notes=tuple(notes))
 
 
@@ -421,7 +421,7 @@ def _rounded(value: Array, fmt: FloatFormat) -> Array:
     return fmt.round(value) if value.dtype.kind == "f" else value
 
 
-def _training(spec: Spec, dtype: str) -> TrainingProblem:
+def _training_problem(spec: Spec, dtype: str) -> TrainingProblem:
     assert spec.train is not None
     fmt = FORMATS[dtype]
     return TrainingProblem(

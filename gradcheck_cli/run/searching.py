@@ -122,7 +122,7 @@ def search(
             while works[done].waiting:
                 _receive(pool, works, hear)
             done += 1
-            yield _finished(works[done - 1], journal)
+            yield _finish(works[done - 1], journal)
         pool.close()
     except KeyboardInterrupt:
         for work in works[done:]:
@@ -134,7 +134,7 @@ def search(
             journal.close()
 
 
-def _finished(work: _Work, journal: Journal | None) -> SearchResult:
+def _finish(work: _Work, journal: Journal | None) -> SearchResult:
     """The result. It is written to the journal, unless another search may get further."""
     result = work.result()
     if journal is not None and work.recalled is None and not work.failures:

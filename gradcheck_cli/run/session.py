@@ -92,14 +92,14 @@ class _Session:
                 self._unnamed = None if named else self._submitted
             self._submitted += 1
             while self._submitted - len(self._results) > self._executor.ahead:
-                yield from self._heard()
+                yield from self._next_events()
                 if self._stopped:
                     return
         yield Started(self._submitted, tuple(self._executor.engines()))
         while len(self._results) < self._submitted and not self._stopped:
-            yield from self._heard()
+            yield from self._next_events()
 
-    def _heard(self) -> Iterator[Event]:
+    def _next_events(self) -> Iterator[Event]:
         """The next event, and the results that need not wait any longer."""
         message = self._executor.next()
         if not isinstance(message, Examined):

@@ -77,7 +77,7 @@ class Work:
         ]
         self.layers = [Layer(problem) for problem in plan.layers]
         self.ports = Ports(plan.layers) if _several(plan) else None
-        self.trainings = [_training(plan, problem) for problem in plan.trainings]
+        self.trainings = [_training_paths(plan, problem) for problem in plan.trainings]
         examinations: list[Examination | Layer] = [*self.looks, *self.layers, *self.trainings]
         steps = [examination.steps() for examination in examinations]
         if self.ports is not None:
@@ -219,7 +219,7 @@ def _several(plan: Plan) -> bool:
     return plan.spec.model is None and len(engines) > 1
 
 
-def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
+def _training_paths(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
     """The training paths of a problem. An engine that does not compute on the device is left out
     silently, unless it was named."""
     paths: dict[str, Training | None] = {}

@@ -60,7 +60,7 @@ class Runner:
             found = yield from self._answers_batched(some)
             if found is None:
                 chosen = np.arange(0, len(some), -(-len(some) // _SINGLY))
-                found = _placed((yield from self.singly(some[chosen])), chosen, len(some))
+                found = _spread_answers((yield from self.singly(some[chosen])), chosen, len(some))
             parts.append(found)
         return _joined(parts)
 
@@ -142,7 +142,7 @@ def _gradients(evaluation: Evaluation, values: Mapping[str, Array], rows: int) -
     }
 
 
-def _placed(answers: Answers, rows: Array, count: int) -> Answers:
+def _spread_answers(answers: Answers, rows: Array, count: int) -> Answers:
     """The answers at `rows` of `count` points, and no answers at the others."""
 
     def spread(part: Array) -> Array:

@@ -450,9 +450,9 @@ class Searching:
 
     def _points_near_events(self, points: Ordinals) -> Ordinals:
         """Points beside zeros, overflows and underflows of intermediate numbers."""
-        if self._watched is None:
+        if self._program_to_watch is None:
             return probes(self._domain, (), self._rng)
-        watch, constants = self._watched
+        watch, constants = self._program_to_watch
         domain, runner = self._domain, self._runner
 
         def evaluate(places: Ordinals) -> Array:
@@ -467,7 +467,7 @@ class Searching:
         return directed(domain, lines, watch, evaluate, self._rng)
 
     @cached_property
-    def _watched(self) -> tuple[Watch, Mapping[str, Array]] | None:
+    def _program_to_watch(self) -> tuple[Watch, Mapping[str, Array]] | None:
         """The program to watch: the engine's own value and gradient, or the formula alone."""
         for program, constants in (
             (self._gradient.program, self._gradient.constants),

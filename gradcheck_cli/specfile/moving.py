@@ -26,7 +26,7 @@ class _Elsewhere(Exception):
 def specs_at_point(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
     """The specs at this point only. Specs that cannot have the point are left out. Raises
     UsageError if no spec can have it, and for texts that are not values of an input."""
-    values = dict(map(_read, point))
+    values = dict(map(_parse_assignment, point))
     why, found = "", False
     for spec in specs:
         try:
@@ -38,7 +38,7 @@ def specs_at_point(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec
         raise UsageError(f"{FLAG}: {why}")
 
 
-def _read(text: str) -> tuple[str, Array]:
+def _parse_assignment(text: str) -> tuple[str, Array]:
     name, separator, value = text.partition("=")
     if value in WORDS:
         return name.strip(), np.asarray(WORDS[value])

@@ -208,7 +208,7 @@ def input_names(target: str, folder: str = "") -> list[str]:
     """The names of the parameters of the function, or of the method that takes the inputs.
     Parameters with a default are left out. `affine` may be `affine_forward`. Empty if the code is
     not available."""
-    found = _defined(target, folder) or _defined(f"{target}_forward", folder)
+    found = _definition_of(target, folder) or _definition_of(f"{target}_forward", folder)
     if isinstance(found, ast.ClassDef):
         methods = (_member(found, name) for name in _CALLED)
         found = next((method for method in methods if method is not None), None)
@@ -218,7 +218,7 @@ def input_names(target: str, folder: str = "") -> list[str]:
 def without_backward(target: str, folder: str = "") -> str:
     """The name of the backward that a NumPy layer lacks; empty if it has one, or its code is not
     available."""
-    found, file = _defined(target, folder), file_of(target, folder)
+    found, file = _definition_of(target, folder), file_of(target, folder)
     if isinstance(found, ast.ClassDef) and not found.bases:
         name, text = "backward", ast.unparse(found)
     elif isinstance(found, _Function) and file is not None:
@@ -231,11 +231,11 @@ def without_backward(target: str, folder: str = "") -> str:
 
 def constructor_names(target: str, folder: str = "") -> list[str]:
     """The names of the required arguments of the constructor of a class in the project."""
-    made = _member(_defined(target, folder), "__init__")
+    made = _member(_definition_of(target, folder), "__init__")
     return list(_required_names(made.args)) if isinstance(made, _Function) else []
 
 
-def _defined(target: str, folder: str) -> ast.AST | None:
+def _definition_of(target: str, folder: str) -> ast.AST | None:
     """The function or class; None if the code is not available, or does not define it by name."""
     found = _tree_of(target, folder)
     for part in target.partition(":")[2].split("."):

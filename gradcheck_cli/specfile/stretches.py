@@ -55,7 +55,7 @@ def stretch(target: str, folder: str) -> Stretch:
         raise NoStretch(f"{place} is not valid Python") from None
     if name.isascii() and name.isdigit():
         return _at_line(tree, path, int(name), target)
-    return _named(tree, path, name, place)
+    return _stretch_of(tree, path, name, place)
 
 
 def _path(place: str, folder: str) -> str:
@@ -86,7 +86,7 @@ def _at_line(tree: ast.AST, path: str, line: int, target: str) -> Stretch:
     return Stretch(path, _first_line(inner), _last_line(inner))
 
 
-def _named(tree: ast.AST, path: str, name: str, place: str) -> Stretch:
+def _stretch_of(tree: ast.AST, path: str, name: str, place: str) -> Stretch:
     known = dict(_definitions(tree, ""))
     if name not in known:
         help = f"{did_you_mean(name, known)} it has: {listed(list(known)[:8])}".strip()

@@ -285,7 +285,7 @@ def find_lists(text: str) -> dict[int, Sequence]:
         start = match.start()
         if start < after or "#" in text[text.rfind("\n", 0, start) + 1 : start]:
             continue  # inside a list that was read, or likely in a comment
-        tree = _read(text, start)
+        tree = _read_numbers(text, start)
         if tree is not None:
             found[start] = tree
             after = tree.end
@@ -303,7 +303,7 @@ def _without_lists(text: str, lists: dict[int, Sequence]) -> str:
     return "".join([*pieces, text[after:]])
 
 
-def _read(text: str, start: int) -> Sequence | None:
+def _read_numbers(text: str, start: int) -> Sequence | None:
     """The list that begins at `start`; None if it contains anything except numbers."""
     outermost = Sequence(start, start)
     open_lists = [outermost]

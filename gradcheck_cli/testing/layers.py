@@ -49,7 +49,7 @@ def check_layer(request: CheckRequest) -> CheckReport:
             else f"an object of type {type(live).__name__}"
         )
         raise UsageError(f"{what} cannot be called", "check(layer, x, ...) takes the layer first")
-    chosen = _registered(request, live)
+    chosen = _engine_for(request, live)
     live, found, fixed = _layer_and_inputs(live, request, chosen.name)
     spec = _spec(request, live, found, fixed, chosen.name)
     if spec.device is None:
@@ -161,7 +161,7 @@ def _is_function(found: type) -> bool:
     return hasattr(found, "forward") and hasattr(found, "backward") and hasattr(found, "apply")
 
 
-def _registered(request: CheckRequest, live: Any) -> Registered:
+def _engine_for(request: CheckRequest, live: Any) -> Registered:
     values = [*request.inputs, *request.named.values(), *request.kwargs.values()]
     if len(request.engines) > 1:
         raise UsageError("a layer has one engine", "engines='torch'")

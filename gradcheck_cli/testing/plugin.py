@@ -46,12 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     requested = [config.invocation_params.dir / arg for arg in config.args]
-    for path in _named(config):
+    for path in _setting_paths(config):
         if not any(path.is_relative_to(folder) for folder in requested):
             config.args.append(str(path))
 
 
-def _named(config: pytest.Config) -> list[Path]:
+def _setting_paths(config: pytest.Config) -> list[Path]:
     """The files and folders of the setting, with globs expanded."""
     found: list[Path] = []
     for path in config.getini(_SETTING):
@@ -89,7 +89,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
     if file_path.suffix not in (".yaml", ".yml"):
         return None
     if not file_path.name.endswith(_ENDINGS):
-        named = _named(parent.config)
+        named = _setting_paths(parent.config)
         if not any(file_path == path or path in file_path.parents for path in named):
             return None
     return SpecFile.from_parent(parent, path=file_path)

@@ -125,7 +125,7 @@ def takes_by_name(layer: Any, name: str) -> bool:
 
 
 def _parameters(layer: Any) -> list[inspect.Parameter]:
-    called, skipped = _called(layer)
+    called, skipped = _signature_owner(layer)
     return (parameters_of(called) or [])[skipped:]
 
 
@@ -133,7 +133,7 @@ def _takes_any(layer: Any) -> bool:
     return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in _parameters(layer))
 
 
-def _called(layer: Any) -> tuple[Any, int]:
+def _signature_owner(layer: Any) -> tuple[Any, int]:
     """The object with the signature of the layer, and how many of its first parameters are not
     inputs."""
     if inspect.isclass(layer):

@@ -49,7 +49,9 @@ def hulls_of(
     one_way &= np.any(bend != 0, axis=1)  # a kink without a visible bend has no known sign
     hulls = (_hull(d, sides) for d, sides in zip(directions, along, strict=True))
     bounded = (_bounded(hull, one_way) for hull in hulls)
-    return tuple(bounded if limits is None else (_limited(hull, limits) for hull in bounded))
+    return tuple(
+        bounded if limits is None else (_bounded_by_limits(hull, limits) for hull in bounded)
+    )
 
 
 def steady(
@@ -103,7 +105,7 @@ def steady(
     )
 
 
-def _limited(hull: Hull, limits: Limiting) -> Hull:
+def _bounded_by_limits(hull: Hull, limits: Limiting) -> Hull:
     """The hull bounded by the limits of the gradient, in rows where all limits are known."""
     names = hull.direction.keys()
     along = sum(limits.gradients[name] @ hull.direction[name] for name in names)

@@ -40,7 +40,7 @@ def _stand(a: FloatBall, b: FloatBall) -> Mask:
     return np.asarray((a.endless & b.endless) | exact)
 
 
-def _decided(value: Mask, doubt: Mask) -> Any:
+def _doubtful(value: Mask, doubt: Mask) -> Any:
     return Doubtful(np.asarray(value), doubt) if np.any(doubt) else np.asarray(value)
 
 
@@ -49,7 +49,7 @@ def comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         a, b = as_float_ball(a), as_float_ball(b)
         less, greater = _compared(a, b)
         open_ = ~(less | greater | _stand(a, b))
-        return _decided(function(a.value, b.value), np.asarray(open_))
+        return _doubtful(function(a.value, b.value), np.asarray(open_))
 
     return value
 
@@ -62,7 +62,7 @@ def _equal(a: Value, b: Value) -> Any:
     same = (a.value == b.value) & (a.radii == b.radii)
     known = _stand(a, b) | (a is b or a.chosen or b.chosen)
     doubt = ~(less | greater) & ~(same & known)
-    return _decided(same, np.asarray(doubt))
+    return _doubtful(same, np.asarray(doubt))
 
 
 def _not(x: Any) -> Any:
@@ -92,7 +92,7 @@ def _logical(function: Callable[[Any, Any], Any], settles: bool) -> Callable[...
             ~_doubt(b) & (_without_doubt(b) == settles)
         )
         doubt = (_doubt(a) | _doubt(b)) & ~settled
-        return _decided(function(_without_doubt(a), _without_doubt(b)), np.asarray(doubt))
+        return _doubtful(function(_without_doubt(a), _without_doubt(b)), np.asarray(doubt))
 
     return value
 

@@ -39,11 +39,11 @@ class Perturbed(Traced):
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         xs = [a.value if isinstance(a, Perturbed) else a for a in args]
         if op.rounding == "inputs":
-            xs = [self._perturbed(x) for x in xs]
+            xs = [self._with_noise(x) for x in xs]
         y = op.on_arrays(xs, keywords)
         return Perturbed(y, self.part, self.rng) if np.asarray(y).dtype.kind == "f" else y
 
-    def _perturbed(self, x: Any) -> Any:
+    def _with_noise(self, x: Any) -> Any:
         array = np.asarray(x)
         if array.dtype.kind != "f" or not array.size:
             return x

@@ -139,12 +139,12 @@ class _Reached:
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
             get = partial(getattr, cell, "cell_contents", None)
-            self._named(_Name(name, get, partial(setattr, cell, "cell_contents")))
+            self._visit_name(_Name(name, get, partial(setattr, cell, "cell_contents")))
         around = function.__globals__
         for name in global_names(function.__code__):
             if name in around:
                 get = partial(around.get, name)
-                self._named(_Name(name, get, partial(around.__setitem__, name)))
+                self._visit_name(_Name(name, get, partial(around.__setitem__, name)))
         defaults = function.__defaults__ or ()
         arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
         self._later(*zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True))
@@ -162,7 +162,7 @@ class _Reached:
             self._replace_function_cache(value, partial(setattr, owner, name))
             self._later((f"{prefix}{name}", value))
 
-    def _named(self, one: _Name) -> None:
+    def _visit_name(self, one: _Name) -> None:
         value = one.get()
         if _is_number(value):
             self.names.append(one)
@@ -174,7 +174,7 @@ class _Reached:
         if any(map(_is_number, values)):
             before = one.copy()
             self.containers.append(
-                Place(name, "empty", partial(_emptied, one), partial(_is_as_full, one, before))
+                Place(name, "empty", partial(_empty, one), partial(_is_as_full, one, before))
             )
         self._later(*((name, value) for value in values))
 
@@ -210,7 +210,7 @@ def _stores(code: types.CodeType) -> frozenset[str]:
     return frozenset(own.difference(code.co_cellvars).union(*inner))
 
 
-def _emptied(container: Any) -> Callable[[], None]:
+def _empty(container: Any) -> Callable[[], None]:
     """Remove the numbers from the container. Return a function that restores them."""
     before = container.copy()
     if isinstance(container, dict):

@@ -39,7 +39,7 @@ def call_affects_next(bench: Bench) -> Iterator[Fault]:
     for _ in range(REPEATS):
         found = bench.difference(bench.first, bench.run(), bench.near)
         if found is not None:
-            yield replace(_changing(bench, found), nondeterministic=True)
+            yield replace(_fault_of_changes(bench, found), nondeterministic=True)
             return
     for way in (_over_one_graph, _after_another, _with_one_between, _on_a_fresh_layer):
         fault = way(bench)
@@ -76,7 +76,7 @@ def state_in_object(bench: Bench) -> Iterator[Fault]:
     given = tuple(leaf.name for leaf in bench.leaves.values() if leaf.role == "input")
     for name in ran.overwritten:
         if name in given:
-            yield _overwritten(name)
+            yield _overwrite_fault(name)
             return
     if ran.output_written:
         yield Fault(Codes.STATEFUL_GRADIENT, OUTPUT)
@@ -94,7 +94,7 @@ def different_once(found: Apart) -> Fault:
     return replace(_nondeterministic(found), nondeterministic=True)
 
 
-def _changing(bench: Bench, found: Apart) -> Fault:
+def _fault_of_changes(bench: Bench, found: Apart) -> Fault:
     """The fault of a layer that differs in every call: random, counting its calls, or adding up."""
     runs = [bench.run() for _ in range(3)]
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
@@ -144,7 +144,7 @@ def _over_one_graph(bench: Bench) -> Fault | None:
         when, other = "in a second backward pass over one graph", OtherRun("one graph")
         return raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
     for name in ran.overwritten:
-        return _overwritten(name)
+        return _overwrite_fault(name)
     for row in (0, 2):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.difference(
@@ -244,7 +244,7 @@ def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
             return
 
 
-def _overwritten(name: str) -> Fault:
+def _overwrite_fault(name: str) -> Fault:
     message = OVERWRITTEN.format(name=name)
     other_run = OtherRun("gradient overwritten")
     return Fault(Codes.STATEFUL_GRADIENT, message, name, other_run=other_run)

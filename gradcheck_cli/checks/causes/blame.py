@@ -248,7 +248,7 @@ class Blame:
         execution = self._up_to_the_output(recording, place)
         target = float(right[place]) if np.isfinite(right[place]) else None
         request = TraceRequest(output=execution.place, output_target=target)
-        return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
+        return self._blame(replace(recording, execution=execution), code, request, 0.0, target)
 
     def _up_to_the_output(self, recording: Recording, place: int) -> Execution:
         """The run without a derivative; its output is the one with the flat element `place`."""
@@ -268,9 +268,9 @@ class Blame:
         request = TraceRequest(input=traced.leaf, column=traced.flat, target=worst.truth)
         entry = 0.0 if worst.computed is None else worst.computed
         recording = replace(recording, execution=execution)
-        return self._blamed(recording, finding.code, request, entry, worst.truth)
+        return self._blame(recording, finding.code, request, entry, worst.truth)
 
-    def _blamed(
+    def _blame(
         self,
         recording: Recording,
         code: str,

@@ -376,7 +376,7 @@ class WrongGradients:
         for cut in cuts:
             if differs(cut.gradients, worst.truth) <= MATCHES * off:
                 return _detached(finding, cut)
-        written = next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+        written = next((_overwrite_cause(finding, cut) for cut in cuts if cut.overwrites), None)
         return written or self._cause_by_holding(finding, traced, cuts)
 
     def _cause_by_holding(
@@ -595,7 +595,7 @@ def _part(finding: Finding) -> str:
     return f" with a relative error of {max(parts):.1e}" if parts else ""
 
 
-def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
+def _overwrite_cause(finding: Finding, cut: GradientBarrier) -> Cause:
     return cause_at(
         finding,
         cut.name,

@@ -69,7 +69,7 @@ class ProgramTruth:
     ) -> Truth:
         """The truth about the program, in terms of the leaves. If `costs`, with the cost of
         rounding, for `suspects` alone if they are given (see `TruthRequest`)."""
-        found = self._computed(projections, self._moving, costs, suspects)
+        found = self._compute(projections, self._moving, costs, suspects)
         return replace(
             found,
             origin=self.origin,
@@ -133,7 +133,7 @@ class ProgramTruth:
         radii = self.radii_of_second if again else self.radii
         return EnclosedProducts(self.program, {**values, **self.constants}, moving, radii)
 
-    def _computed(
+    def _compute(
         self,
         projections: Mapping[Mode, Projection],
         leaves: tuple[str, ...],
@@ -171,7 +171,7 @@ class ProgramTruth:
         if not 0 < size <= MOST_DRAWN:
             return None
         projections: dict[Mode, Projection] = {"reverse": Projection()}
-        known = self._computed(projections, self._moving, costs=False)
+        known = self._compute(projections, self._moving, costs=False)
         name = self.layer.problem.spec.name
         return curve(CurveRequest(name, self.request(projections), known))
 

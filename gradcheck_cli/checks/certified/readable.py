@@ -114,7 +114,7 @@ def _names(program: Program) -> Iterator[tuple[int, str]]:
         inside = set(written)
         values = [i for i in written if i in program.outputs or not users.get(i, set()) <= inside]
         if len(values) == len(assigned.names):
-            yield from zip(values, map(_allowed, assigned.names), strict=True)
+            yield from zip(values, map(_usable_name, assigned.names), strict=True)
 
 
 def _executions(program: Program) -> Iterator[tuple[_Assigned, list[int]]]:
@@ -203,7 +203,7 @@ def _span(node: ast.expr | ast.stmt, lines: Sequence[str]) -> Span:
     )
 
 
-def _allowed(name: str) -> str:
+def _usable_name(name: str) -> str:
     """The name, changed if a formula cannot use it: a keyword, an operation, only underscores."""
     taken = keyword.iskeyword(name) or find(name) or find_several(name) or name in _OTHERS
     return f"{name}_" if taken or not name.strip("_") else name

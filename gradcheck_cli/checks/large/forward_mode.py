@@ -55,7 +55,7 @@ class Forward:
                 return
             except Exception as error:
                 raise_if_internal(error)
-                yield self._raised(error)
+                yield self._failure_finding(error)
                 return
             if found:
                 yield from found
@@ -221,7 +221,7 @@ class Forward:
         else:
             self.notes.append(f"{self.layer.name}: forward mode was left out: {error}")
 
-    def _raised(self, error: Exception) -> Finding:
+    def _failure_finding(self, error: Exception) -> Finding:
         self.state = "failed"
         failure = as_failure(error)
         found = self._finding(CODES_OF_FAILURES[failure.kind], failure.message, None)

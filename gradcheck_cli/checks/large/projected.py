@@ -60,7 +60,7 @@ class Projected:
         self._findings: list[Finding] = []
         self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
         self._along = RandomDirections(layer, self._truth, self._record)
-        self._enclosed = self._enclosing()
+        self._enclosed = self._enclosed_rows()
         self._still = StillEntries()
         self._caught: dict[str, float] = {}
         self._promised: list[str] = []
@@ -166,7 +166,7 @@ class Projected:
 
     # Entries
 
-    def _enclosing(self) -> EnclosedRows | None:
+    def _enclosed_rows(self) -> EnclosedRows | None:
         if self.lifted is None:
             return None
         try:

@@ -73,7 +73,7 @@ class SecondOrderCauses:
         error = finding.mode, finding.code
         calls = [
             call
-            for call, errors in self._wrong_alone(self._alone)
+            for call, errors in self._wrong_calls(self._alone)
             if error in errors and _is_on_the_way(call, finding)
         ]
         if not calls:
@@ -84,14 +84,14 @@ class SecondOrderCauses:
         place = calls[0].place or finding.place
         return replace(finding, message=message, place=place)
 
-    def _wrong_alone(self, alone: Alone) -> Sequence[tuple[CustomCall, Errors]]:
+    def _wrong_calls(self, alone: Alone) -> Sequence[tuple[CustomCall, Errors]]:
         """The operations with errors in isolation, and these errors. The only operation of a layer
         is assumed to have every error. Each is examined once, in all compositions."""
         if self._own is None:
-            self._own = tuple(self._found_alone(alone))
+            self._own = tuple(self._find_wrong_calls(alone))
         return self._own
 
-    def _found_alone(self, alone: Alone) -> Iterator[tuple[CustomCall, Errors]]:
+    def _find_wrong_calls(self, alone: Alone) -> Iterator[tuple[CustomCall, Errors]]:
         rng = np.random.default_rng(len(self._subject.outputs))
         row = rng.standard_normal(output_size(self._subject))
         calls = executed(self._subject.record(row))

@@ -474,7 +474,9 @@ class HessianCase(LayerCase):
     def _by_differences(self, costs: bool) -> Truth:
         """The truth from differences of the gradient."""
         entries, reasons = self._differences(costs)
-        return self._truth_of(self._named(self._hessian.along_rows(entries)), self._named(reasons))
+        return self._truth_of(
+            self._by_block_name(self._hessian.along_rows(entries)), self._by_block_name(reasons)
+        )
 
     def _undecided(self) -> Truth:
         """An undecided truth: differences of a second derivative show its rounding before the third
@@ -485,9 +487,9 @@ class HessianCase(LayerCase):
             for key, shape in shapes.items()
         }
         why = dict.fromkeys(blocks, NOT_CERTIFIED)
-        return self._truth_of(self._named(blocks), self._named(why))
+        return self._truth_of(self._by_block_name(blocks), self._by_block_name(why))
 
-    def _named(self, blocks: Mapping[tuple[str, str], T]) -> Named[T]:
+    def _by_block_name(self, blocks: Mapping[tuple[str, str], T]) -> Named[T]:
         return {(self._mode, block_name(key)): block for key, block in blocks.items()}
 
     def _truth_of(self, blocks: Named[TruthBlock], reasons: Named[str]) -> Truth:

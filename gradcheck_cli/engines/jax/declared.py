@@ -38,7 +38,7 @@ class DeclaredRun:
     def _equation(self, equation: Any, args: list[Any]) -> list[Any]:
         name, params = equation.primitive.name, equation.params
         if name == STOP:
-            return self._stopped(equation, args)
+            return self._detach_declared(equation, args)
         if name in (CUSTOM_JVP, CUSTOM_VJP):
             return self._custom_call(equation, args)
         if name == "cond":
@@ -71,7 +71,7 @@ class DeclaredRun:
 
     # What is declared
 
-    def _stopped(self, equation: Any, args: list[Any]) -> list[Any]:
+    def _detach_declared(self, equation: Any, args: list[Any]) -> list[Any]:
         which = self._declared.line(iter(_lines(equation)))
         if which is None:
             return args

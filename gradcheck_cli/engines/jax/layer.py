@@ -254,7 +254,7 @@ class JaxSubject(LayerSubject):
         key = what, names, self._stage
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = self._evaluating(function)
+            made = self._made[key] = self._as_evaluated(function)
         return made
 
     @contextmanager
@@ -262,7 +262,7 @@ class JaxSubject(LayerSubject):
         with temporarily(self, _stage=stage), self.jax.disable_jit(stage == NO_COMPILER):
             yield
 
-    def _evaluating(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _as_evaluated(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.request.uncast:
             from gradcheck_cli.engines.jax.casts import Uncast
 
@@ -417,13 +417,13 @@ class JaxSubject(LayerSubject):
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record
 
-        with self._opened(row) as layer:
+        with self._pure_layer(row) as layer:
             return record(layer, self._constants.arrays, self.request.implementation.span)
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record_forward
 
-        with self._opened() as layer:
+        with self._pure_layer() as layer:
             if self.request.uncast:
                 from gradcheck_cli.engines.jax.casts import Uncast
 
@@ -449,14 +449,14 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.casts import watch
 
         casts = Watch(self.dtype)
-        with self._opened(self.ones) as layer:
+        with self._pure_layer(self.ones) as layer:
             watch(layer, casts, self.request.uncast)
         return casts.found()
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.jax.custom_functions import custom_calls
 
-        with self._opened() as layer:
+        with self._pure_layer() as layer:
             return custom_calls(layer)
 
     @property
@@ -466,20 +466,20 @@ class JaxSubject(LayerSubject):
     def solvers(self) -> frozenset[str]:
         from gradcheck_cli.engines.jax.solvers import solvers
 
-        with self._opened() as layer:
+        with self._pure_layer() as layer:
             return solvers(layer.call, layer.arrays)
 
     def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
         plain = self.run(Call(cotangents=row[None])).row(0)
-        with self._opened(row) as layer:
+        with self._pure_layer(row) as layer:
             return plain, uncut(layer)
 
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         from gradcheck_cli.engines.jax.bounds import unclipped_gradients
 
-        with self._opened() as layer:
+        with self._pure_layer() as layer:
             return unclipped_gradients(layer, [self.cotangents(row) for row in rows])
 
     def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
@@ -496,7 +496,7 @@ class JaxSubject(LayerSubject):
         return lambda inputs: run(closed, *inputs.values())
 
     @contextmanager
-    def _opened(self, row: Array | None = None) -> Iterator[Pure]:
+    def _pure_layer(self, row: Array | None = None) -> Iterator[Pure]:
         """The layer as a function of its inputs, with cotangents for its outputs."""
         from gradcheck_cli.engines.jax.wide import Pure
 

@@ -68,11 +68,11 @@ class Compiled:
                 jax.tree.structure(traced.out_info),
                 comparable_key(traced.jaxpr),
             )
-            self._known[shapes] = _PROGRAMS.get(key, partial(_built, traced))
+            self._known[shapes] = _PROGRAMS.get(key, partial(_compile_ahead, traced))
         return self._known[shapes](*args)
 
 
-def _built(traced: Any) -> Callable[..., Any]:
+def _compile_ahead(traced: Any) -> Callable[..., Any]:
     """A traced program, compiled ahead of time, so that it survives `jax.clear_caches`."""
     with off_the_clock():
         built: Callable[..., Any] = traced.lower().compile()
@@ -145,12 +145,12 @@ def _known_by(jaxpr: Any) -> Hashable:
 
     given = atoms(jaxpr.constvars), atoms(jaxpr.invars)
     equations = tuple(
-        (e.primitive, atoms(e.invars), _computed(e), atoms(e.outvars)) for e in jaxpr.eqns
+        (e.primitive, atoms(e.invars), _equation_key(e), atoms(e.outvars)) for e in jaxpr.eqns
     )
     return given, equations, atoms(jaxpr.outvars)
 
 
-def _computed(equation: Any) -> Hashable:
+def _equation_key(equation: Any) -> Hashable:
     if equation.primitive.name in _STATED:
         return comparable_key(equation.params["call_jaxpr"])
     return _parameters(equation.params)

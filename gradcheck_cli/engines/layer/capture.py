@@ -160,10 +160,10 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any, Put | None]]:
 @functools.cache
 def global_names(code: types.CodeType) -> tuple[str, ...]:
     """The globals that the code, or a function inside it, reads."""
-    return tuple(dict.fromkeys(_read(code)))
+    return tuple(dict.fromkeys(_global_names(code)))
 
 
-def _read(code: types.CodeType) -> Iterator[str]:
+def _global_names(code: types.CodeType) -> Iterator[str]:
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):  # co_names has attributes, too
             yield instruction.argval

@@ -113,7 +113,7 @@ class Expression:
             new = ast.parse(text, mode="eval").body
             return ast.IfExp(ast.Constant(True), new, expression)
 
-        with self._replaced(write, names):
+        with self._replacing(write, names):
             yield
 
     @contextmanager
@@ -144,11 +144,11 @@ class Expression:
         def watch(expression: ast.expr) -> ast.expr:
             return _call(_WHOLE, _Watch(self._lines).generic_visit(expression))
 
-        with self._replaced(watch, {_SEEN: seen}):
+        with self._replacing(watch, {_SEEN: seen}):
             yield found
 
     @contextmanager
-    def _replaced(
+    def _replacing(
         self, make: Callable[[ast.expr], ast.expr], names: Mapping[str, Any]
     ) -> Iterator[None]:
         tree, old = self._tree_and_expression()

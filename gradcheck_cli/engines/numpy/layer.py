@@ -159,9 +159,9 @@ class NumpySubject(LayerSubject):
 
     def array(self, value: Array) -> Array:
         """A new array in the dtype."""
-        return self._handed(self.fw.array(value))
+        return self._as_kind(self.fw.array(value))
 
-    def _handed(self, array: Array) -> Array:
+    def _as_kind(self, array: Array) -> Array:
         return array if self._kind is None else self._kind.of(array)
 
     def inputs(
@@ -169,7 +169,7 @@ class NumpySubject(LayerSubject):
     ) -> dict[str, Array]:
         given = {name: values.get(name, self.request.values[name]) for name in self._names}
         return {
-            name: self._handed(laid_out(self._in_complex(name, self.fw.array(value)), layout))
+            name: self._as_kind(laid_out(self._in_complex(name, self.fw.array(value)), layout))
             for name, value in given.items()
         }
 
@@ -178,7 +178,7 @@ class NumpySubject(LayerSubject):
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         numbers = part.astype(output.dtype)
-        return self._handed(laid_out(joined(numbers) if output.is_complex else numbers, layout))
+        return self._as_kind(laid_out(joined(numbers) if output.is_complex else numbers, layout))
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         self._ran = self._convention.ran(self._running, inputs)
@@ -198,7 +198,7 @@ class NumpySubject(LayerSubject):
         def pull(pair: Pair, cotangents: Sequence[Any]) -> list[Any]:
             try:
                 left = self._backward(pair, run, cotangents)
-                return [self._checked(name, left.get(name)) for name in wrt]
+                return [self._checked_gradient(name, left.get(name)) for name in wrt]
             except Exception as error:
                 self._convention.explain(error, pair, run)
                 raise
@@ -222,7 +222,7 @@ class NumpySubject(LayerSubject):
             left = {n: gradient_of(pair.owner, n.removeprefix(OWN)) for n in self._own}
         return {**left, **found}
 
-    def _checked(self, name: str, gradient: Any) -> Array | None:
+    def _checked_gradient(self, name: str, gradient: Any) -> Array | None:
         if gradient is None:
             return None
         shape = (self._own if name in self._own else self.request.values)[name].shape

@@ -70,7 +70,7 @@ class Elsewhere:
         except (pickle.PicklingError, AttributeError, TypeError) as error:  # a layer in memory
             raise Unsupported(f"another process cannot be handed this layer: {error}") from error
         with off_the_clock():
-            process = self._process = self._process or self._started()
+            process = self._process = self._process or self._start()
             assert process.stdin is not None
             assert process.stdout is not None
             is_late = Event()
@@ -98,7 +98,7 @@ class Elsewhere:
             raise Unsupported(words)
         return answer
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         flags = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
         return subprocess.Popen(
             (sys.executable, "-P", "-m", __name__),

@@ -101,7 +101,7 @@ class Call:
 
     def low(self, given: Sequence[Any]) -> list[Any]:
         with torch.no_grad():
-            return self.live(self._spared(given))
+            return self.live(self._copied_if_written(given))
 
     def live(self, given: Sequence[Any]) -> list[Any]:
         """Run the operation. Autograd records it if its arguments are in the graph."""
@@ -113,14 +113,14 @@ class Call:
             narrow = [as_tensor(x).to(y) for x, y in zip(given, self.given, strict=True)]
             return [y.numpy(force=True) for y in self.low(narrow)]
         numbers = [_like(x, y) for x, y in zip(given, self.given, strict=True)]
-        args, kwargs = self._filled(self._spared(numbers))
+        args, kwargs = self._filled(self._copied_if_written(numbers))
         args = [_widened(x) for x in args]
         kwargs = {name: _widened(x) for name, x in kwargs.items()}
         with torch.no_grad():
             made = tensors(self._func(*args, **kwargs))
             return [(pairs(y) if y.is_complex() else y).numpy(force=True) for y in made]
 
-    def _spared(self, given: Sequence[Any]) -> Sequence[Any]:
+    def _copied_if_written(self, given: Sequence[Any]) -> Sequence[Any]:
         """Copy the arguments if the operation writes to any of them."""
         if not (hasattr(self._func, "_schema") and _of_operation(self._func).mutable):
             return given

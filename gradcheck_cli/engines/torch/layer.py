@@ -297,17 +297,17 @@ class TorchSubject(LayerSubject):
                     made = self._expanded(name, values[name])
                     leaves[name] = handed[name] = made.requires_grad_(is_leaf)
                     continue
-                tensor = self._unwritten(name, values)
+                tensor = self._protected_leaf(name, values)
                 made = laid_out(self.torch, tensor, layout)
                 made = made.clone() if made.data_ptr() == tensor.data_ptr() else made
                 leaves[name] = handed[name] = made.requires_grad_(is_leaf)
                 continue
             tensor = self._made_for_a_call(name, values, is_leaf)
             if not is_leaf:  # not differentiated
-                tensor = self._unwritten(name, values).clone() if tensor is None else tensor
+                tensor = self._protected_leaf(name, values).clone() if tensor is None else tensor
                 leaves[name] = handed[name] = tensor
             elif tensor is None:
-                leaves[name] = self._unwritten(name, values).requires_grad_()
+                leaves[name] = self._protected_leaf(name, values).requires_grad_()
                 handed[name] = leaves[name].clone()
             else:  # share memory, but not by a view, which must not be written to
                 leaves[name] = tensor.requires_grad_()
@@ -321,7 +321,7 @@ class TorchSubject(LayerSubject):
         one = laid_out(self.torch, self.leaf_array(name, values[tuple(once)]), "expanded")
         return one.expand(values.shape[:rank])
 
-    def _unwritten(self, name: str, values: Values) -> Any:
+    def _protected_leaf(self, name: str, values: Values) -> Any:
         """A leaf that the layer must not write to."""
         base = self._base[name] if name not in values else self.spare_array(name, values[name])
         return self.spare_array(name, self._by_name[name].kept) if base is None else base.detach()
@@ -423,7 +423,7 @@ class TorchSubject(LayerSubject):
     def several(self, many: Sequence[Values]) -> Array:
         if self.is_held or self._needs_graph:
             return one_by_one(self, many)
-        found = self._together(many)
+        found = self._values_at_once(many)
         if found is not None:
             self.stencils.batched += len(many)
             return found
@@ -451,7 +451,7 @@ class TorchSubject(LayerSubject):
             raise error
         return found
 
-    def _together(self, many: Sequence[Values]) -> Array | None:
+    def _values_at_once(self, many: Sequence[Values]) -> Array | None:
         captured = any(self._by_name[name].role == "captured" for name in many[0])
         if captured or not self._long:
             return None
@@ -664,7 +664,7 @@ class TorchSubject(LayerSubject):
         if not (self._is_a_plain_function and leave(self)):
             self.state.forget()
             self._base.clear()
-            self._module, self._function = None, _closed
+            self._module, self._function = None, _refuse_call
 
     @property
     def _is_a_plain_function(self) -> bool:
@@ -682,7 +682,7 @@ def _is_tracked(inputs: Mapping[str, Any]) -> TypeGuard[_Handed]:
     return isinstance(inputs, _Handed) and inputs.tracked
 
 
-def _closed(*_: Any, **__: Any) -> Any:
+def _refuse_call(*_: Any, **__: Any) -> Any:
     raise AssertionError("a closed subject was called")
 
 

@@ -33,13 +33,13 @@ class Product:
         self._execution, self._slot = execution, slot
         self._function, self._node = function, node
         self._begin = 0
-        function.register_prehook(self._before)
-        function.register_hook(self._after)
+        function.register_prehook(self._begin_call)
+        function.register_hook(self._end_call)
 
-    def _before(self, _: Any) -> None:
+    def _begin_call(self, _: Any) -> None:
         self._begin = len(self._execution.steps)
 
-    def _after(self, made: Sequence[Any], given: Sequence[Any]) -> None:
+    def _end_call(self, made: Sequence[Any], given: Sequence[Any]) -> None:
         """Replace the recorded derivative by the other one if the product is over all factors and
         none is 0."""
         function, (x_bar,), (y_bar,) = self._function, made, given

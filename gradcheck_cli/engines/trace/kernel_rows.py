@@ -55,7 +55,7 @@ def _constants_and_names(function: Any) -> Iterator[Any]:
     for code in _codes(function.__code__):
         yield from (one for one in code.co_consts if one != function.__doc__)
         for name in code.co_names:
-            yield from _named(function.__globals__, name, code.co_names)
+            yield from _own_functions(function.__globals__, name, code.co_names)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -65,7 +65,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(one)
 
 
-def _named(space: Mapping[str, Any], name: str, others: tuple[str, ...]) -> Iterator[Any]:
+def _own_functions(space: Mapping[str, Any], name: str, others: tuple[str, ...]) -> Iterator[Any]:
     """Our own functions of that name; for a module of ours, the functions that are named with
     it."""
     one = space.get(name)

@@ -244,7 +244,7 @@ def normal(algebra: Algebra, known: dict[int, NormalForm], expr: Any) -> NormalF
 
 
 def _normal(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:
-    made = _formed(algebra, known, expr)
+    made = _form_of(algebra, known, expr)
     if made.kind in ("sum", "product") and len(made.parts) > MOST_TERMS:
         made = algebra.atom(expr)
     if made.expr is None:
@@ -252,7 +252,7 @@ def _normal(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> Nor
     return made
 
 
-def _formed(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:
+def _form_of(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:
     op = expr.op
     args = [known[id(arg)] for arg in expr.args]
     if op == "constant":

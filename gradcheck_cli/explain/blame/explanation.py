@@ -95,7 +95,9 @@ def blame(traces: Traces, code: str) -> Cause | None:
         return unlike
     if found is None:
         found = max(executed.operations, key=lambda op: op.error, default=None)
-    return None if found is None else _cause(traces, code, _named(executed, found), executed)
+    return (
+        None if found is None else _cause(traces, code, _worst_of_node(executed, found), executed)
+    )
 
 
 def blame_row(traces: Traces, code: str) -> Cause | None:
@@ -129,7 +131,7 @@ def blame_tie(traces: Traces) -> Cause | None:
     return None
 
 
-def _named(executed: _Executed, found: Operation) -> Operation:
+def _worst_of_node(executed: _Executed, found: Operation) -> Operation:
     """The worst executed operation of the same node and phase, if known, else `found`."""
     same = [
         op

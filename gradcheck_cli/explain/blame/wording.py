@@ -148,7 +148,7 @@ def _operation_words(traces: Traces, op: Operation) -> str:
 def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     """The story of the forward and backward pass, in numbers."""
     if op.phase == "forward":
-        story = _absorbed(traces, op) if kind in ("absorption", "absorbed epsilon") else []
+        story = _absorption_words(traces, op) if kind in ("absorption", "absorbed epsilon") else []
         story.append(f"{_operation_words(traces, op)} = {number(op.result)}")
         if op.node is not None:
             story += _downstream(traces, op.node, op.index)
@@ -159,7 +159,7 @@ def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     return f"{op.phase}: {_derivative_story(traces, op)}"
 
 
-def _absorbed(traces: Traces, op: Operation) -> list[str]:
+def _absorption_words(traces: Traces, op: Operation) -> list[str]:
     """The sum that absorbed one of its terms and is an argument of the operation, if any."""
     lost = absorbed_by(traces, op.node)
     if lost is None or op.node is None:

@@ -126,14 +126,14 @@ class _Module:
             lowering = lowering.call
         match lowering:
             case str():
-                return self._called(lowering, arrays, _passed_keywords(node.op, keywords))
+                return self._call_text(lowering, arrays, _passed_keywords(node.op, keywords))
             case Renamed():
-                text = self._called(lowering.call, arrays, lowering.keywords(keywords))
+                text = self._call_text(lowering.call, arrays, lowering.keywords(keywords))
                 return text if lowering.part is None else f"{text}.{lowering.part}"
             case _:
                 return self.copied(node, arrays, example)
 
-    def _called(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    def _call_text(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
         given = [*arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
         text = f"{self.dialect.prefix}.{name}({', '.join(given)})"
         for long, short in self.dialect.short:

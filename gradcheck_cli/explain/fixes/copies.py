@@ -59,11 +59,11 @@ class Copies:
                 reduction = ast.literal_eval(keywords["reduction"])
                 return found if reduction == "none" else self.call(reduction, [found], {})
             case str():
-                return _called(f"{self.prefix}.{lowering}", arrays, keywords)
+                return _call_text(f"{self.prefix}.{lowering}", arrays, keywords)
             case Renamed():
                 renamed = {lowering.names.get(name, name): text for name, text in keywords.items()}
                 renamed |= {name: literal(value) for name, value in lowering.also.items()}
-                text = _called(f"{self.prefix}.{lowering.call}", arrays, renamed)
+                text = _call_text(f"{self.prefix}.{lowering.call}", arrays, renamed)
                 return text if lowering.part is None else f"{text}.{lowering.part}"
             case Composed():
                 return self._of(op, lowering.function, arrays, keywords)
@@ -80,7 +80,7 @@ class Copies:
         if not isinstance(function, FunctionType):
             raise CannotSay(op)
         name = self.copied(function, op if function.__closure__ else function.__name__)
-        return _called(name, [self.prefix, *arrays], keywords)
+        return _call_text(name, [self.prefix, *arrays], keywords)
 
     def copied(self, function: FunctionType, name: str) -> str:
         """The name of the copy of a function, which is made once. Raises CannotSay."""
@@ -216,5 +216,5 @@ def _loaded(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*map(_loaded, inner)) - {*code.co_varnames, *code.co_cellvars}
 
 
-def _called(name: str, arrays: Sequence[str], keywords: Mapping[str, str]) -> str:
+def _call_text(name: str, arrays: Sequence[str], keywords: Mapping[str, str]) -> str:
     return f"{name}({', '.join([*arrays, *(f'{key}={text}' for key, text in keywords.items())])})"

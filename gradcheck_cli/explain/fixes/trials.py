@@ -285,7 +285,7 @@ class _Results:
         rounding may explain zero."""
         fmt = FORMATS[self._case.dtype]
         now = self._trials.answers[tried]
-        before = self._before()
+        before = self._own_evaluation()
         numbers = [(point.output, now.output, before.output)]
         for name in self._case.spec.wrt:
             then = before.gradients.get(name)
@@ -313,12 +313,12 @@ class _Results:
         if finding.input is not None:
             value = self._at_entry(answer, finding)
             return value is None or bool(np.isfinite(value))
-        now, then = answer.output, self._before().output
+        now, then = answer.output, self._own_evaluation().output
         assert now is not None
         assert then is not None
         return bool(np.any(np.isfinite(now) & ~np.isfinite(then)))
 
-    def _before(self) -> Evaluation:
+    def _own_evaluation(self) -> Evaluation:
         return next(e for e in self._case.evaluations if (e.engine, e.mode) == self._who)
 
     def fix(self, number: int, finding: Finding) -> Fix:

@@ -57,10 +57,10 @@ def reworded(
         if place is None:
             continue
         old, new = min(pairs)
-        named = _named(mine, old, watch(place))
+        named = _values_of_names(mine, old, watch(place))
         if named is None:
             continue
-        named = _followed(named, mine, [numbers for _, numbers in far])
+        named = _extended_values(named, mine, [numbers for _, numbers in far])
         code = _code(rewritten, new, theirs, named, framework)
         if code is not None:
             return Rewording(place, code, level)
@@ -71,7 +71,7 @@ def _is_finite(numbers: Sequence[Array]) -> bool:
     return all(bool(np.all(np.isfinite(value))) for value in numbers)
 
 
-def _followed(
+def _extended_values(
     named: Mapping[str, Sequence[Array]],
     numbers: Sequence[Sequence[Array]],
     far: Sequence[Sequence[Array]],
@@ -147,7 +147,9 @@ def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tup
         below = [
             pair
             for old, new in level
-            for pair in _below(original.nodes[old], rewritten.nodes[new], mine, theirs)
+            for pair in _differing_arguments(
+                original.nodes[old], rewritten.nodes[new], mine, theirs
+            )
             or [(old, new)]
         ]
         if below == level:
@@ -156,7 +158,7 @@ def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tup
         found.append(level)
 
 
-def _below(
+def _differing_arguments(
     old: Node, new: Node, mine: Sequence[int], theirs: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The arguments in which two nodes differ; none if the nodes themselves differ."""
@@ -179,7 +181,7 @@ def _numbers(program: Program, values: Mapping[str, Array]) -> list[Array]:
     return [np.asarray(value) for value in plain.nodes({**values, **unknown})]
 
 
-def _named(
+def _values_of_names(
     numbers: Sequence[Sequence[Array]], root: int, seen: Sequence[Sequence[Seen]]
 ) -> dict[str, list[Array]] | None:
     """The values of the names at the points, in an evaluation of the expression that equals node

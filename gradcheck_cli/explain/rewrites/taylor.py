@@ -98,11 +98,11 @@ def _arguments(expr: Expr) -> Iterator[Expr]:
         if x is expr or x.kind != "float" or x.shape != expr.shape:
             continue
         between = [part for part in ordered(expr, stop=x) if part is not x]
-        if len(between) <= LARGEST and all(_developed(part, x) for part in between):
+        if len(between) <= LARGEST and all(_has_expansion(part, x) for part in between):
             yield x
 
 
-def _developed(part: Expr, x: Expr) -> bool:
+def _has_expansion(part: Expr, x: Expr) -> bool:
     if part.op == "power":
         return part.args[1].op == CONSTANT
     return part.op == CONSTANT or (

@@ -300,7 +300,7 @@ def _graphs(result: SpecResult) -> list[dict[str, Any]]:
     blame. Graphs that blame the same operations are shown once."""
     found: dict[Any, dict[str, Any]] = {}
     for graph in result.graphs:
-        blamed = frozenset(_blamed(graph, result))
+        blamed = frozenset(_nodes_to_blame(graph, result))
         key = graph.lifted, blamed
         if key in found or sum(node.op != INPUT for node in graph.program.nodes) == 0:
             continue
@@ -319,7 +319,7 @@ def _graphs(result: SpecResult) -> list[dict[str, Any]]:
     return (ordered or list(found.values()))[:_MOST_GRAPHS]
 
 
-def _blamed(graph: Graph, result: SpecResult) -> Iterator[int]:
+def _nodes_to_blame(graph: Graph, result: SpecResult) -> Iterator[int]:
     """The nodes to blame: those that causes name, or, for a layer, those at the same place."""
     for finding in result.findings:
         cause = finding.cause

@@ -198,7 +198,7 @@ class _Kind:
         Inputs after the first parameter that keeps its default are passed by name. The additional
         arguments of the spec follow. (TensorFlow's `custom_gradient` ignores the gradients of
         keyword arguments.)"""
-        parameters = self._called()
+        parameters = self._call_parameters()
         positional = [f"inputs[{name!r}]" for name in inputs]
         named: list[str] = []
         args = [] if self.is_made else [*map(repr, self.layer.args)]
@@ -219,7 +219,7 @@ class _Kind:
         named += [f"{key}={value!r}" for key, value in kwargs.items()]
         return f"{self.name}({', '.join([*positional, *args, *named])})"
 
-    def _called(self) -> dict[str, bool] | None:
+    def _call_parameters(self) -> dict[str, bool] | None:
         """The parameters of the callable, and whether each is positional; None if they are
         unknown."""
         match self.node:

@@ -159,7 +159,7 @@ def _numbers() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdigit()]
 
 
-def _marked(mark: str) -> list[int]:
+def _marked_processes(mark: str) -> list[int]:
     """The processes that had the mark in their environment when they started."""
     wanted = f"{MARK}={mark}\0".encode()
     found = []
@@ -189,9 +189,9 @@ def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
         os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     if mark and (died or worker.returncode != -signal.SIGKILL):
-        _end_all(lambda: _marked(mark))
+        _end_all(lambda: _marked_processes(mark))
         time.sleep(_BEGINS_S)
-        _end_all(lambda: _marked(mark))
+        _end_all(lambda: _marked_processes(mark))
 
 
 def end_descendants(pid: int) -> None:

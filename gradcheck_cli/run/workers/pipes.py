@@ -117,12 +117,12 @@ class Threaded:
         stdin, stdout, stderr = map(_stream, (process.stdin, process.stdout, process.stderr))
         for target in (
             lambda: self._write(stdin),
-            lambda: self._read("answers", stdout),
-            lambda: self._read("words", stderr),
+            lambda: self._forward_stream("answers", stdout),
+            lambda: self._forward_stream("words", stderr),
         ):
             threading.Thread(target=target, name="pipe of a worker", daemon=True).start()
 
-    def _read(self, name: Name, stream: IO[bytes]) -> None:
+    def _forward_stream(self, name: Name, stream: IO[bytes]) -> None:
         data = b"more"
         with stream:
             while data and not self._closed:

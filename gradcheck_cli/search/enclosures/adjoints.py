@@ -338,7 +338,7 @@ class _Writer:
             node = nodes[index]
             if index in self._moves and self._hands_on(node):
                 handed.add(index)
-                for i, bar in self._pulled(node, total):
+                for i, bar in self._argument_cotangents(node, total):
                     bars.setdefault(i, []).append(bar)
         names = {index: name for name, index in self._program.inputs.items()}
         inputs = {names[i]: n for n, (i, _) in enumerate(found) if i in names and i in self._moves}
@@ -406,7 +406,7 @@ class _Writer:
                 self._symbols[index] = self._writer.input(f"n{index}", value)
         return self._symbols[index]
 
-    def _pulled(self, node: Node, bar: Symbol) -> list[tuple[int, Symbol]]:
+    def _argument_cotangents(self, node: Node, bar: Symbol) -> list[tuple[int, Symbol]]:
         """The cotangents of the arguments."""
         nodes = self._program.nodes
         if node.op == "stop_gradient":

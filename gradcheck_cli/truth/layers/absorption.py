@@ -81,7 +81,7 @@ class _Replay:
     def change(self) -> Array:
         """The change of the outputs, (m,)."""
         with np.errstate(all="ignore"):
-            return self._output(self._nudged) - self._plain
+            return self._output(self._perturbed) - self._plain
 
     def _output(self, rounding: Callable[[Native], Native]) -> Array:
         execution, found = self._execution, dict[int, Native]()
@@ -94,7 +94,7 @@ class _Replay:
         parts = [numpy(found.get(y, execution.slots[y].native)) for y in self._outputs]
         return np.concatenate([part.reshape(-1) for part in parts])
 
-    def _nudged(self, result: Native) -> Native:
+    def _perturbed(self, result: Native) -> Native:
         """The array with its floating numbers moved by two unit roundoffs, up or down at random."""
         values = self._execution.conversions.numpy(result)
         if values.dtype.kind != "f":

@@ -353,7 +353,7 @@ class Projections:
         relative = self._relative()
         with np.errstate(all="ignore"):
             if self._sifts:
-                found = self._sifted(number, expected)
+                found = self._sift(number, expected)
                 if found is not None and found.confirmed:
                     return found
             if self._is_many and self._measured is None:  # many steps may follow
@@ -399,14 +399,14 @@ class Projections:
         """A look at SHORT_LEVEL, and at shorter steps for outputs with kinks there; None if
         differences of single outputs do not show how near the kinks are."""
         if self._sifts:
-            return self._sifted(number, expected)
+            return self._sift(number, expected)
         found = look(self.along(number), expected, SHORT_LEVEL, FEWER)
         smooth = found is not None and not (found.rough or found.apart)
         if self._sifts is None and not (found and smooth and self._is_wanted(found, expected)):
-            return self._sifted(number, expected)
+            return self._sift(number, expected)
         return found if smooth else None
 
-    def _sifted(self, number: int, expected: Float) -> Probe | None:
+    def _sift(self, number: int, expected: Float) -> Probe | None:
         key = number, self.draws.by_entry
         known: Sums | None = self._sums.get(key)
         if known is None or known.value.size < expected.size:
