@@ -480,12 +480,12 @@ class _Examination:
         return self._engine.capabilities.name
 
     @property
-    def _is_differentiated_again(self) -> bool:
+    def _has_second_order(self) -> bool:
         return any(mode in SECOND for mode in self._problem.modes)
 
     def _with_second(self, answer: LayerAnswer, layer: BoundLayer) -> Steps[LayerAnswer]:
         """The answer with checks and findings about second derivatives, if they were requested."""
-        if not self._is_differentiated_again:
+        if not self._has_second_order:
             return answer
         if self._design and self._design.any:
             return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))

@@ -27,7 +27,7 @@ and so little that most definite matrices stay definite."""
 def as_it_moves(subjects: Subjects, bind: Callable[[], Subject]) -> Subject:
     """Bind the subject, with symmetric matrices kept symmetric if it reads one triangle of them."""
     subject = bind()
-    kinds = {leaf.name: _kind(leaf) for leaf in _shared_out(subject, subjects)}
+    kinds = {leaf.name: _kind(leaf) for leaf in _one_triangle_read(subject, subjects)}
     if not kinds:
         return subject
     subject.close()
@@ -39,7 +39,7 @@ def _kind(leaf: Leaf) -> Kind:
     return HERMITIAN if leaf.is_complex else KINDS["symmetric"]
 
 
-def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
+def _one_triangle_read(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
     """The symmetric matrices with one triangle that is read, and a derivative in the other."""
     for leaf in subject.leaves:
         own = leaf.differentiable and leaf.role != "captured" and leaf.name not in subjects.kinds

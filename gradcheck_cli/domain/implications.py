@@ -50,7 +50,7 @@ def _forward_of_cut_input(implied: Finding, by: Finding) -> bool:
     return implied.mode == "forward" and _same_engine(implied, by) and _same_input(implied, by)
 
 
-def _second_by_its_first(implied: Finding, by: Finding) -> bool:
+def _second_by_first_order(implied: Finding, by: Finding) -> bool:
     """The second derivative belongs to a composition whose inner or outer mode has a wrong
     derivative by an input of the block."""
     same = _same_engine(implied, by) and implied.dtype == by.dtype and implied.point == by.point
@@ -82,7 +82,7 @@ OF_A_CASE: tuple[Implication, ...] = (
     Implication(
         {Codes.WRONG_SECOND_DERIVATIVE},
         {Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT},
-        _second_by_its_first,
+        _second_by_first_order,
     ),
 )
 

@@ -92,13 +92,17 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
     elif _speaks_for_its_engine(case, evaluation):
         ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
         unstable = _unstable(case, output, ulps)
-        says = unstable & _documented(case, evaluation, output)
+        says = unstable & _documented_elements(case, evaluation, output)
         if np.any(unstable & ~says):
-            yield _far_off(case, evaluation, output, ulps, unstable & ~says)
+            yield _inaccurate_output(case, evaluation, output, ulps, unstable & ~says)
         elif np.any(says):
-            yield _far_off(case, evaluation, output, ulps, says, Codes.DOCUMENTED_APPROXIMATION)
+            yield _inaccurate_output(
+                case, evaluation, output, ulps, says, Codes.DOCUMENTED_APPROXIMATION
+            )
         elif np.any(sensitive := _sensitive(case, output, ulps)):
-            yield _far_off(case, evaluation, output, ulps, sensitive, Codes.ILL_CONDITIONED)
+            yield _inaccurate_output(
+                case, evaluation, output, ulps, sensitive, Codes.ILL_CONDITIONED
+            )
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
@@ -175,7 +179,7 @@ def _without_half(case: Case, output: Array, ulps: Array) -> Mask:
     return np.asarray(lost & ~_accepted(case, output) & ~is_zero)
 
 
-def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:
+def _documented_elements(case: Case, evaluation: Evaluation, output: Array) -> Mask:
     """Mark the elements that agree with an approximation that the engine documents."""
     found = documented_of(case, evaluation)
     if found is None:
@@ -230,7 +234,7 @@ def output_entries(
     )
 
 
-def _far_off(
+def _inaccurate_output(
     case: Case,
     evaluation: Evaluation,
     output: Array,

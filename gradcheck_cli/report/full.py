@@ -32,7 +32,7 @@ class Writer(ReportWriter):
         groups = self._groups(result)
         if not groups and self._style.quiet:
             return
-        brief = [] if self._style.verbose else [g for g in groups if _says_little(g, groups)]
+        brief = [] if self._style.verbose else [g for g in groups if _fits_one_line(g, groups)]
         blocks = [group for group in groups if group not in brief]
         lines = status_lines(self._with_new_notes(result), self._style)
         for group in brief:
@@ -76,7 +76,7 @@ class Writer(ReportWriter):
         self._room_above = apart
 
 
-def _says_little(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
+def _fits_one_line(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
     """Whether one line is enough: for notes, for accepted findings, and for consequences of an
     output that is not a number, such as a missing derivative, or a gradient that the same operation
     spoils."""

@@ -18,9 +18,9 @@ _MARGIN = 6
 def status_lines(result: SpecResult, style: Style) -> list[Text]:
     """`ok    quadratic  worst error 0 ulp  reference; float64; reverse`."""
     mark, severity = mark_of(result)
-    facts = [word for word in (quality_of(result), _set_aside(result)) if word]
+    facts = [word for word in (quality_of(result), _uncounted(result)) if word]
     extents = [_extent(result), _counted_extent(result)] if result.checks else [""]
-    lines = _laid_out(mark, severity, result.spec, facts, extents, style)
+    lines = _fitted_line(mark, severity, result.spec, facts, extents, style)
     if style.verbose:
         lines += _all_values(result, style)
         lines += _all_rules(result, style)
@@ -98,7 +98,7 @@ def _other_rules(result: SpecResult) -> str:
     return f"passed by rule: {', '.join(others)}" if others else ""
 
 
-def _set_aside(result: SpecResult) -> str:
+def _uncounted(result: SpecResult) -> str:
     """The findings that do not count."""
     ignored = sum(result.ignored.values())
     parts = [f"{result.allowed} allowed"] if result.allowed else []
@@ -132,7 +132,7 @@ def _count_words(names: Collection[str], noun: str) -> str:
     return f"{len(names)} {noun if len(names) == 1 else noun + 's'}"
 
 
-def _laid_out(
+def _fitted_line(
     mark: str, severity: str, name: str, facts: list[str], extents: Sequence[str], style: Style
 ) -> list[Text]:
     """One line with the first of `extents` that fits; if none does, the facts follow below the

@@ -73,7 +73,7 @@ class Searched:
             for search in searches:
                 if search.witness is not None and not search.witness.genuine:
                     yield from self._examine(search, search.witness)
-            self._say_what_is_open(place, searches)
+            self._report_open(place, searches)
         yield from self._search_fixes()
 
     def _examine(self, search: Search, witness: Witness) -> Steps[None]:
@@ -92,7 +92,7 @@ class Searched:
                 (answer,) = yield [Ask(search.engine, problem)]
                 self._findings += _of_kind(answer.findings, search, words)
 
-    def _say_what_is_open(self, place: Place, searches: Sequence[Search]) -> None:
+    def _report_open(self, place: Place, searches: Sequence[Search]) -> None:
         engine, dtype = place
         proven = [one.kind for one in searches if one.verdict == "proven-absent"]
         left = [one for one in searches if one.verdict == "undecided"]

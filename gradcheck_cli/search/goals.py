@@ -142,7 +142,7 @@ def _changes(
 ) -> tuple[Array, Ordinals]:
     """The line and the ordinal of the last point before a watched number changes its state."""
     line, at, column = np.nonzero(states[:, 1:] != states[:, :-1])
-    line, at, column = _few_each(line, at, column)
+    line, at, column = _sample_places(line, at, column)
     before, after = places[line, at], places[line, at + 1]
     state = states[line, at, column]
     rows = np.arange(len(line))
@@ -160,7 +160,7 @@ def _smallest(
     """The line and the ordinal where a watched number is smaller than at its neighbours."""
     size = np.abs(numbers)
     inner = (size[:, 1:-1] < size[:, :-2]) & (size[:, 1:-1] < size[:, 2:])
-    line, at, column = _few_each(*np.nonzero(inner))
+    line, at, column = _sample_places(*np.nonzero(inner))
     first, last = places[line, at], places[line, at + 2]
     rows = np.arange(len(line))
     while np.any(last > first + 2):
@@ -182,7 +182,7 @@ def midway(low: Ordinals, high: Ordinals) -> Ordinals:
     return middle
 
 
-def _few_each(line: Array, at: Array, column: Array) -> tuple[Array, Array, Array]:
+def _sample_places(line: Array, at: Array, column: Array) -> tuple[Array, Array, Array]:
     """A few places of each watched number, spread over all of them."""
     chosen: list[int] = []
     for one in np.unique(column):

@@ -102,7 +102,7 @@ def _of_gradients(measure: Callable[[Array, Array, Array, FloatFormat], Array]) 
     return size
 
 
-def _value_off(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+def _value_error(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
     return _worst(inaccuracy(answers.value, estimate.value, np.abs(estimate.value), fmt))
 
 
@@ -112,7 +112,7 @@ _SIZES: dict[Kind, _Size] = {
     "gradient-nonfinite": _lost_gradient,
     "gradient-underflow-to-zero": _of_gradients(lost_to_zero),
     "gradient-inaccurate": _of_gradients(inaccuracy),
-    "value-inaccurate": _value_off,
+    "value-inaccurate": _value_error,
 }
 
 

@@ -111,7 +111,7 @@ class Proof:
         sizes = domain.arrays(np.maximum(np.abs(low), np.abs(high))[None])
         return Polynomials(self._gradient, {name: size[0] for name, size in sizes.items()})
 
-    def _own_everywhere(self, output: int) -> Array:
+    def _excused_elements(self, output: int) -> Array:
         """Mark the elements of an output whose error is the problem's own at all points."""
         if output not in self._own:
             counted = set(range(self._domain.size))
@@ -421,7 +421,7 @@ class Proof:
         good = ~_any_in_row(value.bad)
         off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
         if wanted & _BIT["value-inaccurate"] and off.any():
-            off &= value.bad | ~self._own_everywhere(0)
+            off &= value.bad | ~self._excused_elements(0)
             asked = good & _any_in_row(off)
             sharp, by_slopes = self._sharper(0, value, boxes, asked)
             moved = np.maximum(moved, _MARGIN * by_slopes)
@@ -549,7 +549,7 @@ class Proof:
 
             own = g.broken
             if failing().any():
-                own = own | (~g.bad & self._own_everywhere(position + 1))
+                own = own | (~g.bad & self._excused_elements(position + 1))
             fails = failing(lost & ~own, off & ~own)
             bent = self._bent(position, g.lo.shape[1], boxes, fails)
             own = own | (g.error <= allowed * bent)

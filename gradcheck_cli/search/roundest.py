@@ -27,7 +27,7 @@ def simpler(domain: Domain, point: Ordinals) -> Ordinals:
     if domain.size == 1:
         found.append(_short_decimals()[:, None])
     else:
-        found.append(_one_by_one(domain, numbers))
+        found.append(_one_element_changed(domain, numbers))
     points = domain.inside(to_ordinals(np.concatenate(found), domain.format))
     points = np.unique(points, axis=0)
     worth = np.array([complexity(domain, one) for one in points])
@@ -71,7 +71,7 @@ def _short_decimals() -> np.ndarray:
     return np.concatenate([[0.0], sizes, -sizes])
 
 
-def _one_by_one(domain: Domain, numbers: np.ndarray) -> np.ndarray:
+def _one_element_changed(domain: Domain, numbers: np.ndarray) -> np.ndarray:
     """Points with one element changed: to the file's own value, to 0 and 1, to fewer digits."""
     starts = domain.numbers(domain.start)
     found = [starts]

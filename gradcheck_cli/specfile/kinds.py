@@ -107,7 +107,7 @@ def _off_the_normal(x: Array, u: Array) -> Array:
     return np.asarray(size * u - x * np.sum(x * u, axis=-1, keepdims=True) / size)
 
 
-def _shared_out(x: Array, t: Array) -> Array:
+def _on_the_simplex(x: Array, t: Array) -> Array:
     total = np.sum(x, axis=-1, keepdims=True)
     there = x * np.exp(t - np.max(t, axis=-1, keepdims=True))
     return np.asarray(total * there / np.sum(there, axis=-1, keepdims=True))
@@ -246,7 +246,7 @@ KINDS = {
             "grows entry i in proportion to itself, at the cost of all",
             _simplex,
             _off_simplex,
-            _shared_out,
+            _on_the_simplex,
             _between_shares,
             _between_shares,
             _spread_over_shares,

@@ -266,16 +266,16 @@ def _definition_place(candidate: Any) -> tuple[str, str, Span] | None:
     because finding a class reads its whole file."""
     try:
         if candidate not in _KNOWN:
-            _KNOWN[candidate] = _looked_up(candidate)
+            _KNOWN[candidate] = _look_up(candidate)
         return _KNOWN[candidate]
     except TypeError:  # it has no hash, or no weak references
-        return _looked_up(candidate)
+        return _look_up(candidate)
 
 
 _KNOWN: WeakKeyDictionary[Any, tuple[str, str, Span] | None] = WeakKeyDictionary()
 
 
-def _looked_up(candidate: Any) -> tuple[str, str, Span] | None:
+def _look_up(candidate: Any) -> tuple[str, str, Span] | None:
     try:
         lines, first = inspect.getsourcelines(candidate)
         path = inspect.getsourcefile(candidate)

@@ -336,10 +336,10 @@ class Bench:
             if there is None:  # at the edge of the domain, the number of right digits is unknown
                 self.walled = True
                 return Bars(np.inf, dict.fromkeys(gradients, np.inf))
-            output = output + DRAWN_SLACK * _farthest_apart(there.output, ran.output)
+            output = output + DRAWN_SLACK * _largest_distance(there.output, ran.output)
             for name in gradients:
                 one, other = self.gradient(there, name), self.gradient(ran, name)
-                gradients[name] = gradients[name] + DRAWN_SLACK * _farthest_apart(one, other)
+                gradients[name] = gradients[name] + DRAWN_SLACK * _largest_distance(one, other)
         return Bars(output, gradients)
 
     def _moved_a_little(self, call: Call, row: Array) -> CallResult | None:
@@ -415,7 +415,7 @@ class Bench:
         return None
 
 
-def _farthest_apart(one: Array, other: Array) -> float:
+def _largest_distance(one: Array, other: Array) -> float:
     with np.errstate(all="ignore"):
         return largest_of(one - other)
 

@@ -64,13 +64,13 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
     values, there = other
     if any(kept_from_earlier(bench, values, there)):
         yield Doubt((call_affects_next,))
-    yield from _of_a_fresh_layer(bench, values, there)
+    yield from _doubts_of_fresh_layer(bench, values, there)
     del there, other  # free their memory for the next passes
     groups, rest = _groups(bench)
     for wrt, layout in groups:
-        yield from _of_backward_passes(bench, values, wrt, layout)
+        yield from _doubts_of_passes(bench, values, wrt, layout)
     del values
-    yield from _of_requests(bench, rest)
+    yield from _doubts_of_requests(bench, rest)
 
 
 def _groups(bench: Bench) -> tuple[list[tuple[tuple[str, ...], Layout]], list[tuple[str, ...]]]:
@@ -85,7 +85,7 @@ def _groups(bench: Bench) -> tuple[list[tuple[tuple[str, ...], Layout]], list[tu
             groups.append(one)
     whole = {name for group in groups for name in group} == set(everything)
     if bench.subject.stages or not whole:
-        return [(everything, _laid_out(bench, "sliced"))], wanted or [everything]
+        return [(everything, _layout_for(bench, "sliced"))], wanted or [everything]
     layouts: tuple[Layout, ...] = ("sliced", "transposed")
     rest = [one for one in wanted if one not in groups]
     return [(one, layouts[place % 2]) for place, one in enumerate(groups)], rest
@@ -102,7 +102,7 @@ def _another(bench: Bench) -> tuple[Values, CallResult] | None:
     return None
 
 
-def _of_backward_passes(
+def _doubts_of_passes(
     bench: Bench, values: Values, wrt: tuple[str, ...], layout: Layout
 ) -> Iterator[Doubt]:
     found = _Passes(bench, wrt, layout).off_at(values)
@@ -176,14 +176,14 @@ def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
     return times(ran, factor, FORMATS[bench.subject.dtype].largest)
 
 
-def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterator[Doubt]:
+def _doubts_of_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterator[Doubt]:
     """Bind the layer again, run it with other values (equal rows expanded) and with a multiple of
     the upstream gradient, transposed in memory. Use the same layer if fresh ones would be
     identical."""
     negative, _ = factors(bench)
     call = Call(
         values=values,
-        inputs=_laid_out(bench, "expanded"),
+        inputs=_layout_for(bench, "expanded"),
         cotangents=negative * bench.row[None],
         layouts=("transposed",),
     )
@@ -199,7 +199,7 @@ def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterat
     yield from _compared(bench, expected, run, checks, near)
 
 
-def _of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Doubt]:
+def _doubts_of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Doubt]:
     """Run without gradients, and with some or all of them while inputs are transposed in memory.
     For a compiled layer this is one run, up to the stage before its compiler would generate code
     for it."""
@@ -216,7 +216,7 @@ def _of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Do
         yield from _compared(bench, bench.first, run, (requested, of_inputs), bench.near, wrt)
 
 
-def _laid_out(bench: Bench, layout: Layout) -> Layout:
+def _layout_for(bench: Bench, layout: Layout) -> Layout:
     """The layout for a run that also asks other questions: a compiled layer keeps its own."""
     return "contiguous" if bench.subject.stages else layout
 

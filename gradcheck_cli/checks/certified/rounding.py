@@ -174,7 +174,7 @@ class Rounding:
         }
         for name, errors in every.items():
             self.ulps[name] = max(self.ulps[name], errors.largest)
-        left = self._left_by_usual(every)
+        left = self._unexplained_by_usual(every)
         if left:
             sums = {name: block_sums(right) for name, right in wide.items() if right is not None}
             self._left.append((k, left, every, sums))
@@ -183,7 +183,7 @@ class Rounding:
         """Try to explain the remaining entries by rounding, which takes more runs. Whole gradients
         may each be as large as the layer, so only their remaining entries are kept until then."""
         for k, left, every, sums in self._left:
-            left = self._left_by_usual(left)
+            left = self._unexplained_by_usual(left)
             if not left:
                 continue
             costs = self._costs(k, every, sums)
@@ -201,7 +201,7 @@ class Rounding:
         unit = FORMATS[self._problem.dtype].unit_roundoff
         return max(unit * size, self._usual_costs.get(name, 0.0))
 
-    def _left_by_usual(self, every: Mapping[str, Errors]) -> dict[str, Errors]:
+    def _unexplained_by_usual(self, every: Mapping[str, Errors]) -> dict[str, Errors]:
         costs = {
             name: np.array([max(self._usual(name, one.usual), self._by_spread(name, one))])
             for name, one in every.items()

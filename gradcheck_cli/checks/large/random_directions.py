@@ -152,7 +152,7 @@ class RandomDirections:
             for k in range(first, len(truth.rows)):
                 truth.let_go()  # frees its memory for the gradients
                 gradient = next(gradients)
-                self._set_aside(gradient)
+                self._exclude(gradient)
                 for one in comparisons:
                     one.compare(k, gradient)
                 for number in reversed(numbers):  # the first is needed next
@@ -168,7 +168,7 @@ class RandomDirections:
     def _odd(self) -> int:
         return sum(int(np.count_nonzero(mask)) for mask in self.truth.excluded.values())
 
-    def _set_aside(self, gradient: Mapping[str, Float | None]) -> None:
+    def _exclude(self, gradient: Mapping[str, Float | None]) -> None:
         """Exclude leaves without a gradient and nonfinite entries, which are examined
         separately."""
         for leaf in self.truth.leaves:

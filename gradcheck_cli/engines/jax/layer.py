@@ -279,9 +279,9 @@ class JaxSubject(LayerSubject):
 
     def plain_value(self, values: Values) -> Array:
         with self.ready({}):
-            return self._value_again(values)
+            return self._value_at(values)
 
-    def _value_again(self, values: Values) -> Array:
+    def _value_at(self, values: Values) -> Array:
         """The value at these leaves. The caller must be inside `ready`."""
         self._random.again()
         plain = values
@@ -306,7 +306,7 @@ class JaxSubject(LayerSubject):
         else:
             self.stencils.looped += len(many)
             with self.ready({}):  # once: only random numbers can differ between calls
-                found = np.stack([self._value_again(values) for values in many])
+                found = np.stack([self._value_at(values) for values in many])
         self._looped_s += time.process_time() - started
         return found
 
@@ -405,9 +405,9 @@ class JaxSubject(LayerSubject):
         if self._constants.found:
             return super().jvps(many)
         with self.ready({}):
-            return each_jvp(self._pushed_again, many)
+            return each_jvp(self._repeated_jvp, many)
 
-    def _pushed_again(self, tangents: Values) -> Array | None:
+    def _repeated_jvp(self, tangents: Values) -> Array | None:
         self._random.again()  # only random numbers can differ between calls
         with no_jvp():
             return self._pushed(tangents)

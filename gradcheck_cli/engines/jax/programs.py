@@ -101,7 +101,7 @@ def programs_known() -> Iterator[None]:
         compiler = sys.modules.get("jax._src.compiler")
         own = getattr(compiler, _COMPILES, None)
         if own is not None and _has_expected_arguments(own):
-            compile_once = partial(_compiled_once, own)
+            compile_once = partial(_cached_executable, own)
             stack.enter_context(temporarily(compiler, **{_COMPILES: compile_once}))
         yield
 
@@ -113,7 +113,7 @@ def _has_expected_arguments(compile: Any) -> bool:
     return list(inspect.signature(compile).parameters)[: len(_GIVEN)] == _GIVEN
 
 
-def _compiled_once(compile: Any, backend: Any, module: Any, *args: Any, **more: Any) -> Any:
+def _cached_executable(compile: Any, backend: Any, module: Any, *args: Any, **more: Any) -> Any:
     """XLA's executable for equal code. Code that calls back into Python is compiled anew, because
     it calls a particular object."""
     devices, options, callbacks = args[:3]

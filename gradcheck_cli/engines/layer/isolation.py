@@ -68,20 +68,20 @@ def _put_back_afterwards() -> Iterator[None]:
     folder, environment, path = _folder(), _environment(), list(sys.path)
     errors, drawn = np.geterr(), random.getstate()
     try:
-        with warnings.catch_warnings(), _numpy_draws_elsewhere():
+        with warnings.catch_warnings(), _own_numpy_generator():
             yield
     finally:
         random.setstate(drawn)
         np.seterr(**errors)
         sys.path[:] = path
         if _environment() != environment:
-            _put_back(environment)
+            _restore_environment(environment)
         if folder is not None:
             os.chdir(folder)
 
 
 @contextmanager
-def _numpy_draws_elsewhere() -> Iterator[None]:
+def _own_numpy_generator() -> Iterator[None]:
     """Inside the block, the random numbers of `np.random` come from gradcheck's own Mersenne
     Twister, and the user's generator, of whatever kind, stands still. At the end, the second number
     of a Gaussian pair is put back if there was one."""
@@ -115,7 +115,7 @@ def _environment() -> dict[Any, Any]:
     return dict(vars(os.environ)["_data"])
 
 
-def _put_back(environment: Mapping[Any, Any]) -> None:
+def _restore_environment(environment: Mapping[Any, Any]) -> None:
     read = {os.environ.decodekey(n): os.environ.decodevalue(v) for n, v in environment.items()}
     for name in os.environ.keys() - read.keys():
         del os.environ[name]

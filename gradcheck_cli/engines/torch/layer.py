@@ -440,10 +440,10 @@ class TorchSubject(LayerSubject):
                     self.state.again()
                     values_of.append(self.flat(self.call(self.inputs(values))))
         except RuntimeError as error:
-            return self._one_by_one_after(error, many)
+            return self._values_in_turn(error, many)
         return np.stack(values_of)
 
-    def _one_by_one_after(self, error: RuntimeError, many: Sequence[Values]) -> Array:
+    def _values_in_turn(self, error: RuntimeError, many: Sequence[Values]) -> Array:
         """Evaluate the points in turn after an error. Raises the error again if tracking gradients
         does not avoid it."""
         found = one_by_one(self, many)

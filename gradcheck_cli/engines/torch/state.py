@@ -236,7 +236,7 @@ class State:
             now = [
                 (held.tensor, place) for (_, held), place in zip(everything, places, strict=True)
             ]
-            self._put_plain(plain, {id(t) for t, place in now if _place(t) != place})
+            self._restore_attributes(plain, {id(t) for t, place in now if _place(t) != place})
             for (name, held), (tensor, place), shared, (data, grad) in zip(
                 everything, now, shares, before, strict=True
             ):
@@ -268,7 +268,7 @@ class State:
         for name, held in trained.items():
             held.restless = name in written
 
-    def _put_plain(self, before: Sequence[Mapping[str, Any]], written: Set[int]) -> None:
+    def _restore_attributes(self, before: Sequence[Mapping[str, Any]], written: Set[int]) -> None:
         """Restore the plain attributes of modules whose buffers were written to and are restored
         too. An attribute may say how much of a buffer is filled."""
         for (part, own), attributes in zip(self._buffered, before, strict=True):
@@ -472,11 +472,11 @@ class _Around(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
         try:
             if self._products is not None:
-                self._switch_back(self._products)
+                self._restore_settings(self._products)
         finally:
             self._state.put_drawing(self._drawing)
 
-    def _switch_back(self, products: Products) -> None:
+    def _restore_settings(self, products: Products) -> None:
         torch = self._torch
         put_products(torch, products)
         torch.set_grad_enabled(self._tracking)

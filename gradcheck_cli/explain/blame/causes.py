@@ -118,11 +118,11 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
     if np.isnan(op.result) and zero and infinite and node and node.op == "multiply":
         return "0*inf"
     if np.isnan(op.result) and (infinite or not any(op.inputs)):
-        return _left_the_range(op) or "indeterminate form"
+        return _range_cause(op) or "indeterminate form"
     return "domain edge" if edge else "overflow"
 
 
-def _left_the_range(op: Operation) -> CauseKind | None:
+def _range_cause(op: Operation) -> CauseKind | None:
     """Why inputs are zero or infinite, if they are neither in exact arithmetic."""
     for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
         if seen == 0 and exact != 0:
@@ -138,7 +138,7 @@ def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
     quiet = nan and zero and node is not None and elementwise(node.op)
     if quiet and op.node is not None and (how := silenced(traces, op.node)):
         return how
-    if nan and (lost := _left_the_range(op)):
+    if nan and (lost := _range_cause(op)):
         return lost
     if nan and zero:
         # if only the node is known, the infinite factor is the derivative itself
@@ -369,17 +369,17 @@ def _reads_result(traces: Traces, op: Operation, index: int) -> bool:
     if y is None:
         return False
     results = np.ravel(np.asarray(y, dtype=np.float64))
-    read = _from_elsewhere(traces, op, index) - {0.0}
+    read = _independent_inputs(traces, op, index) - {0.0}
     # all powers of 1 are 1, and so is the exponential of 0
     return any(np.any(results == x) for x in read) or _reads_limit(traces, op, index, [0.0, 1.0])
 
 
 def _reads_limit(traces: Traces, op: Operation, index: int, limits: Sequence[float]) -> bool:
-    ones = not {1.0, -1.0}.isdisjoint(_from_elsewhere(traces, op, index))
+    ones = not {1.0, -1.0}.isdisjoint(_independent_inputs(traces, op, index))
     return ones and index in traces.narrow.values and _at_limit(traces, index, limits)
 
 
-def _from_elsewhere(traces: Traces, op: Operation, index: int) -> set[float]:
+def _independent_inputs(traces: Traces, op: Operation, index: int) -> set[float]:
     """The inputs of the derivative without the node's arguments, their negatives and their squares,
     which were not computed from the result."""
     arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]

@@ -30,11 +30,11 @@ def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Oper
     for phase in reversed(phases) if backward_first else phases:
         found = phase(traces, bad)
         if found is not None:
-            return _vanished_before(traces, found) or found
+            return _earlier_underflow(traces, found) or found
     return None
 
 
-def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
+def _earlier_underflow(traces: Traces, found: Operation) -> Operation | None:
     """The operation that underflowed to a zero at which the blamed derivative is taken; None if the
     exact derivative does not fit the dtype anyway."""
     assert found.node is not None
@@ -113,7 +113,7 @@ def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]]
         if np.any(traces.bad(bad, index, derivative=True)):
             continue
         for arg in nodes[index].args:
-            if arg not in traces.narrow.derivatives or _bad_elsewhere(traces, bad, arg):
+            if arg not in traces.narrow.derivatives or _has_bad_use(traces, bad, arg):
                 continue
             mask = traces.bad(bad, arg, derivative=True)
             if np.any(mask):
@@ -151,7 +151,7 @@ def _is_on_edge(node: Node, numbers: list[float], fmt: FloatFormat) -> bool:
     )
 
 
-def _bad_elsewhere(traces: Traces, bad: Bad, index: int) -> bool:
+def _has_bad_use(traces: Traces, bad: Bad, index: int) -> bool:
     """Whether a use of the node has a bad cotangent itself and passed it on."""
     return any(
         user in traces.narrow.derivatives and np.any(traces.bad(bad, user, derivative=True))

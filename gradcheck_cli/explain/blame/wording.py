@@ -188,7 +188,7 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
     y_bar = traces.number(op.node, op.index, derivative=True)
     upstream = "" if y_bar is None or op.phase == "tangent" else f", upstream {number(y_bar)}"
     if op.name == UNNAMED:
-        return _step_back(traces, op.node, node.args, op.index, op.result)
+        return _backward_step(traces, op.node, node.args, op.index, op.result)
     return f"in the derivative of {own}{upstream}: {told}"
 
 
@@ -214,10 +214,10 @@ def _backward_story(traces: Traces) -> str:
         return ""
     index, arg, at = found
     x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
-    return _step_back(traces, index, (arg,), at, x_bar)
+    return _backward_step(traces, index, (arg,), at, x_bar)
 
 
-def _step_back(
+def _backward_step(
     traces: Traces, index: int, args: Sequence[int], at: tuple[int, ...], x_bar: float
 ) -> str:
     node = traces.program.nodes[index]

@@ -231,8 +231,8 @@ def scaled_by_the_largest(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]
     inputs = [expr for expr in inside if expr.op == INPUT and expr.kind == "float"]
     if mine.degrees is None or len(inputs) > MOST_INPUTS:
         return
-    each = list(map(_least_is_one, _free(inputs, mine.ties)))
-    joined = list(map(_least_is_one, _joined(each)))
+    each = list(map(_scaled_to_least, _free(inputs, mine.ties)))
+    joined = list(map(_scaled_to_least, _joined(each)))
     choices = [[one] for one in joined] + [[one] for one in each if one not in joined]
     if len(joined) > 1:
         choices.append(joined)
@@ -244,7 +244,7 @@ def scaled_by_the_largest(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]
             yield _rewritten(site, parts, groups), stated
 
 
-def _least_is_one(weights: Degrees) -> Degrees:
+def _scaled_to_least(weights: Degrees) -> Degrees:
     """The direction, scaled so that its least weight is 1."""
     least = min(weights.values(), key=lambda weight: (abs(weight), -weight))
     return {x: weight / least for x, weight in weights.items()}

@@ -121,12 +121,12 @@ class Keeper(threading.Thread):
                 self._attempt(earlier)
             done = self._attempt(task)
         if _crashed(done):
-            return self._go_on_after(done)
+            return self._continue_task(done)
         if done.failure is None:
             self._answered.setdefault(task.group, []).append(task)
         return done
 
-    def _go_on_after(self, done: Done) -> Done:
+    def _continue_task(self, done: Done) -> Done:
         """Asks a new worker the remaining questions: a crash only costs the question under way."""
         task = done.task
         for _ in range(_MOST_CRASHES):

@@ -321,7 +321,7 @@ MOVES = (
 
 
 def _moves(name: str) -> Any:
-    def found(rounding: Rounding, *xs: Any, **keywords: Any) -> Any:
+    def rule(rounding: Rounding, *xs: Any, **keywords: Any) -> Any:
         if name == "take":
             x, places = xs
             return _movable(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
@@ -334,7 +334,7 @@ def _moves(name: str) -> Any:
         joined = (ROWS[name].raw(*part, **keywords) for part in parts)
         return Mask(*joined) if masks else Enclosed(*joined)
 
-    return found
+    return rule
 
 
 def _movable(x: Any) -> Any:
@@ -491,7 +491,7 @@ def _to_labels(part: Any, labels: str, whole: str) -> Any:
 
 
 def _extreme(pair: str) -> Any:
-    def found(
+    def rule(
         rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
     ) -> Enclosed:
         flat, kept = in_lines(x, axis)
@@ -500,7 +500,7 @@ def _extreme(pair: str) -> Any:
             best = RULES[pair](rounding, best, flat.map(lambda p, i=i: p[..., i]))
         return best.map(lambda p: p.reshape(kept)) if keepdims else best
 
-    return found
+    return rule
 
 
 RULES["max"] = _extreme("maximum")

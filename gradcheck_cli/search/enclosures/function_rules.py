@@ -81,7 +81,7 @@ def _power_of(function: Any, turned: float) -> Rule:
     product, whose rounding moves it by `turned` |x| u. Far below 0 it is next to nothing, however
     large the error is."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             ends = function(x.lo), function(x.hi)
             own = turned * rounding.unit
@@ -99,7 +99,7 @@ def _power_of(function: Any, turned: float) -> Rule:
         d, a = np.where(one, 0.0, found.d), np.where(one, 0.0, found.a)
         return replace(found, lo=lo, hi=hi, d=d, a=a)
 
-    return found
+    return rule
 
 
 RULES["exp"] = _exp = _power_of(np.exp, 0.0)
@@ -122,7 +122,7 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
     """`scale` log(shift + x): an error of |e| / (shift + x) in relative terms. Of subnormal numbers
     that an engine flushes nothing is known: TensorFlow's log of one or two of them is -103.97."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             least = shift + x.lo
             e = x.relative if shift == 0 else up(moved(x) / least)
@@ -141,7 +141,7 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
         plain = rounding.flush and shift > 0
         return library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain, single=True)
 
-    return found
+    return rule
 
 
 def steady(rounding: Rounding) -> float:
@@ -159,13 +159,13 @@ RULES["log10"] = _log_like(np.log10, 0.0)
 def _concave(function: Any, within: tuple[float, float]) -> Rule:
     """An odd function, concave above 0, with slope 1 at most: f((1 + d) x) <= (1 + d) f(x)."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             ends = function(x.lo), function(x.hi)
         flush = rounding.flush
         return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush, single=True)
 
-    return found
+    return rule
 
 
 def along(d: Bounds) -> Bounds:
@@ -200,7 +200,7 @@ def _logistic_density(rate: float, top: float) -> Rule:
     """Of rate * x, scaled to `top` at 0. It is even, and the derivative of its logarithm is below
     `rate` in size."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             e_far, e_near = (np.exp(-rate * size) for size in (x.most, x.least))
             ends = 4 * top * e_far / (1 + e_far) ** 2, 4 * top * e_near / (1 + e_near) ** 2
@@ -208,7 +208,7 @@ def _logistic_density(rate: float, top: float) -> Rule:
         least = rounding.normal
         return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, top))
 
-    return found
+    return rule
 
 
 RULES["logistic_density"] = _logistic_density(1, 0.25)
@@ -227,7 +227,7 @@ def softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _wave(function: Any, crest: float, trough: float) -> Rule:
     """sin or cos, whose largest value is at `crest` + 2 pi k and whose least at `trough`."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             ends = function(x.lo), function(x.hi)
             lo, hi = np.minimum(*ends), np.maximum(*ends)
@@ -244,7 +244,7 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
         flush = rounding.flush
         return library(rounding, x, ends, d, a, within=(-1.0, 1.0), plain=flush, single=True)
 
-    return found
+    return rule
 
 
 def _meets(x: Enclosed, place: float) -> Flags:
@@ -306,7 +306,7 @@ def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _on_one(function: Any, falls: bool) -> Rule:
     """asin or acos, with poles of the slope at -1 and 1."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             e = moved(x)
             most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
@@ -318,7 +318,7 @@ def _on_one(function: Any, falls: bool) -> Rule:
         d, least = up(np.nan_to_num(d) + rounding.approximation), steady(rounding)
         return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, least=least)
 
-    return found
+    return rule
 
 
 RULES["asin"] = _on_one(np.arcsin, False)

@@ -83,7 +83,7 @@ def _tails(ends: tuple[Bounds, Bounds], far: Bounds) -> tuple[Bounds, Bounds]:
 def _bell(scale: float, peak: float) -> Rule:
     """peak exp(-scale x^2): its argument is rounded, and moves by scale (2 |x| + e) e."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             e = moved(x)
             ends = peak * np.exp(-scale * x.most**2), peak * np.exp(-scale * x.least**2)
@@ -92,7 +92,7 @@ def _bell(scale: float, peak: float) -> Rule:
         zero = np.zeros(d.shape)
         return library(rounding, x, _tails(ends, x.most), d, zero, within=(0.0, np.inf))
 
-    return found
+    return rule
 
 
 RULES["gaussian"] = _bell(1.0, 1.0)
@@ -198,7 +198,7 @@ def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
     """An inverse on an interval, where it grows by `slope` of its value. JAX and TensorFlow round
     1 - x or x^2 on the way, which moves the argument by 2 u."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             e = up(moved(x) + (2 * rounding.unit if rounding.loose else 0.0))
             low, high = x.lo - e, x.hi + e
@@ -213,7 +213,7 @@ def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
         d = np.full(a.shape, rounding.library)
         return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), pole, least=steady(rounding))
 
-    return found
+    return rule
 
 
 RULES["erfinv"] = _quantile(
@@ -235,7 +235,7 @@ def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
     """I0, or I1, which is `odd`; or `scaled` by exp(-|x|). I0 and I1 grow by I0 at most, the odd
     one by 1/2 if it is scaled, and the logarithm of the other by 1."""
 
-    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             e = moved(x)
             if odd:
@@ -256,7 +256,7 @@ def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
         a = np.where(np.isfinite(a), a, np.inf)
         return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), least=steady(rounding))
 
-    return found
+    return rule
 
 
 def _with_crests(x: Enclosed, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
@@ -468,10 +468,10 @@ def _logaddexp(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 def _weighted_log(name: str) -> Rule:
     """x log(y), or x log(1 + y)."""
 
-    def found(rounding: Rounding, x: Enclosed, y: Enclosed) -> Any:
+    def rule(rounding: Rounding, x: Enclosed, y: Enclosed) -> Any:
         return multiply(rounding, x, RULES[name](rounding, y))
 
-    return found
+    return rule
 
 
 RULES["xlogy"] = _weighted_log("log")

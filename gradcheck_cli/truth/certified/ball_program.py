@@ -207,7 +207,7 @@ class Nodes:
                     args[k] = int(args[k]) if whole else self.exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) does not count, nor
             # does the tie of a number with itself (x != x, which tests for nan)
-            still = index in self._still or _is_of_itself(node)
+            still = index in self._still or _compares_itself(node)
             with self.watched(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
             if not still:
@@ -230,7 +230,7 @@ def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
     return Nodes(program, FORMATS[dtype], still)
 
 
-def _is_of_itself(node: Node) -> bool:
+def _compares_itself(node: Node) -> bool:
     """Check whether a comparison compares a value with itself."""
     return node.op in ("equal", "not_equal") and len(set(node.args)) == 1
 

@@ -185,7 +185,7 @@ class _Ziv(ABC):
         while bits <= MOST_BITS:
             spent += cost * bits / FIRST_BITS
             if spent > budget:
-                return self._settled_beside(entries, TOO_MUCH)
+                return self._certify_cancelled(entries, TOO_MUCH)
             try:
                 with precision(bits):
                     entries = self._enclosed()
@@ -206,9 +206,9 @@ class _Ziv(ABC):
             if not finite and bits > ABSORBED:
                 return DOMAIN
             bits *= 2
-        return self._settled_beside(entries, WIDE)
+        return self._certify_cancelled(entries, WIDE)
 
-    def _settled_beside(self, entries: Mapping[str, Any] | None, reason: str) -> str:
+    def _certify_cancelled(self, entries: Mapping[str, Any] | None, reason: str) -> str:
         """Certify entries that cancel as 0: balls around 0, which no precision narrows relative to
         a number that is 0. They are narrow compared with the largest entry, by the square of
         float64's unit roundoff, which is far below the rounding of these terms in float64. Returns

@@ -100,7 +100,7 @@ def _wants_differences(request: TruthRequest) -> bool:
     return request.conditioning and request.suspects is None
 
 
-def _certified_alone(block: TruthBlock) -> TruthBlock:
+def _only_certified(block: TruthBlock) -> TruthBlock:
     """The block with all entries undecided that are not certified: differences of a second
     derivative see its rounding before they see the third derivative."""
     return block.undecided_at(~block.certified & (block.kind == PointKind.SMOOTH))
@@ -137,7 +137,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             if merged.reason:
                 reasons[mode, name] = merged.reason
             if order_of(mode) > 2 and not np.all(blocks[mode, name].certified):
-                blocks[mode, name] = _certified_alone(blocks[mode, name])
+                blocks[mode, name] = _only_certified(blocks[mode, name])
                 reasons[mode, name] = NOT_CERTIFIED
             if certificate is not None and certificate.reason == DOUBT:
                 blocks[mode, name] = blocks[mode, name].undecided_at(certificate.tied)

@@ -70,5 +70,5 @@ def test_a_spread_that_rounding_explains_explains_the_largest_of_many_errors(
     mine = right + UNIT * spread * signs(np.random.default_rng(0), MANY)
     mine[7] = 1 + UNIT * worst
     found = Errors(mine, right, FMT)
-    left = Rounding(problem, problem, truth)._left_by_usual({"w": found})
+    left = Rounding(problem, problem, truth)._unexplained_by_usual({"w": found})
     assert (not left) == explained

@@ -27,7 +27,7 @@ def _places(x: Any) -> Places:
     return np.arange(x.size).reshape(x.shape)
 
 
-def _spread_over(values: Any, places: Places) -> Any:
+def _broadcast_flat(values: Any, places: Places) -> Any:
     """The values, broadcast to the places and flattened."""
     if not hasattr(values, "shape"):
         values = np.asarray(float(values))
@@ -36,7 +36,7 @@ def _spread_over(values: Any, places: Places) -> Any:
 
 def _with_values_at(x: Any, places: Places, values: Any) -> Any:
     """x with the values at the places. If several have the same place, the last one counts."""
-    pool = row("concatenate")(_flat(x), _spread_over(values, places))
+    pool = row("concatenate")(_flat(x), _broadcast_flat(values, places))
     taken = np.arange(x.size)
     taken[places.ravel()] = x.size + np.arange(places.size)
     return row("reshape")(row("take")(pool, taken, axis=0), shape=x.shape)
@@ -44,7 +44,7 @@ def _with_values_at(x: Any, places: Places, values: Any) -> Any:
 
 def _added(x: Any, places: Places, values: Any) -> Any:
     """x with the values added at the places."""
-    y = row("scatter_add")(_flat(x), places.ravel(), _spread_over(values, places), axis=0)
+    y = row("scatter_add")(_flat(x), places.ravel(), _broadcast_flat(values, places), axis=0)
     return row("reshape")(y, shape=x.shape)
 
 
@@ -55,7 +55,7 @@ def _reduced(x: Any, places: Places, values: Any, reduce: str, with_x: bool) -> 
     for k, place in enumerate(places.ravel()):
         groups[place].append(x.size + k)
     groups = [group or [i] for i, group in enumerate(groups)]
-    pool = row("concatenate")(_flat(x), _spread_over(values, places))
+    pool = row("concatenate")(_flat(x), _broadcast_flat(values, places))
     return row("reshape")(of_groups(pool, groups, reduce), shape=x.shape)
 
 
@@ -84,7 +84,7 @@ def _slices_at(x: Any, dim: int, index: Places) -> Places:
 
 def _scatter(x: Any, dim: int, index: Places, values: Any, *, reduce: str = "") -> Any:
     if is_symbol(index):
-        return _spread_out(x, dim, index, values, reduce)
+        return _scatter_on_zeros(x, dim, index, values, reduce)
     places = _at(x, dim, index)
     values = _part(values, index.shape)
     return (
@@ -92,7 +92,7 @@ def _scatter(x: Any, dim: int, index: Places, values: Any, *, reduce: str = "") 
     )
 
 
-def _spread_out(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
+def _scatter_on_zeros(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
     """Zeros with the values at places that depend on numbers. Raises TypeError for a reduction, and
     for arrays other than zeros."""
     if reduce or is_symbol(x) or np.any(np.asarray(x) != 0) or not np.ndim(x):

@@ -163,7 +163,7 @@ def _distances(x: Any, y: Any, p: float, mode: Any = None) -> Any:
     return _distance(row("expand_dims")(x, axis=-2), row("expand_dims")(y, axis=-3), p)
 
 
-def _distances_inside(x: Any, p: float = 2) -> Any:
+def _pairwise_distances(x: Any, p: float = 2) -> Any:
     """The distance of each row from each later row."""
     first, second = np.triu_indices(x.shape[0], 1)
     return _distance(row("take")(x, first, axis=0), row("take")(x, second, axis=0), p)
@@ -184,7 +184,7 @@ REDUCTIONS: dict[str, Kernel] = {
     "_softmax": lambda x, dim, half: _as_before(row("softmax")(with_axis(x), axis=dim), x),
     "_log_softmax": lambda x, dim, half: _as_before(row("log_softmax")(with_axis(x), axis=dim), x),
     "_cdist_forward": _distances,
-    "_pdist_forward": _distances_inside,
+    "_pdist_forward": _pairwise_distances,
 }
 
 CHOSEN: dict[str, Kernel] = {
