@@ -38,7 +38,7 @@ def obstacle(engine: TorchEngine, spec: Spec) -> str:
     """Why the sample cannot be lifted; empty if it can."""
     problem = LayerProblem(spec, spec.implementations[0], 0, "float64", ("reverse",))
     try:
-        Subjects(engine, problem).bound("float64").lift().whole()
+        Subjects(engine, problem).bound("float64").lift().without_islands()
     except Exception as error:  # also PyTorch's own, of dtypes and layouts that it lacks
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""

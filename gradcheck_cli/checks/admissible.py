@@ -66,9 +66,13 @@ class Admissible:
         self.is_fresh, self.shows_pairs = subject.is_fresh, subject.shows_pairs
         self.copies = subject.copies
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
-        self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
+        self.replacing, self.casts, self.functions = (
+            subject.replacing,
+            subject.casts,
+            subject.functions,
+        )
         self.lift, self.record_forward = subject.lift, subject.record_forward
-        self.lines, self.seen = subject.lines, subject.seen
+        self.lines, self.evaluations_of = subject.lines, subject.evaluations_of
         self.solvers, self.samplers = subject.solvers, subject.samplers
         self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds

@@ -61,7 +61,7 @@ class BoundLayer:
         yield [Ask(self.name, CastsRequest())]
 
     @contextmanager
-    def elsewhere(self, dtype: str, values: Values) -> Iterator[Subject | None]:
+    def at_values(self, dtype: str, values: Values) -> Iterator[Subject | None]:
         """The layer in `dtype` at other values of its leaves. Leaves that a closure captured keep
         their values."""
         captured = {leaf.name for leaf in self.narrow.leaves if leaf.role == "captured"}
@@ -79,7 +79,7 @@ class BoundLayer:
         if self.narrow.dtype != self.highest.dtype:
             yield self.narrow
         elif self.highest.dtype == "float64":
-            with self.elsewhere("float32", {}) as other:
+            with self.at_values("float32", {}) as other:
                 yield other
         else:
             yield None

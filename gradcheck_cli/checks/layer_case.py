@@ -32,15 +32,15 @@ class LayerCase(CaseExamination):
         self._there: dict[tuple[bytes, ...], ValuesOrNone] = {}  # by mode and values
 
     @abstractmethod
-    def made(self, costs: bool = False) -> Case:
+    def make_case(self, costs: bool = False) -> Case:
         """The case for the judge; if `costs`, with the cost of rounding."""
 
     @abstractmethod
-    def again(self, subject: Subject) -> Evaluations:
+    def evaluate_in(self, subject: Subject) -> Evaluations:
         """Evaluate the derivatives again with a subject in another dtype."""
 
     @abstractmethod
-    def elsewhere(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
+    def blocks_at(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
         """The blocks of one mode at other values of the leaves."""
 
     @property
@@ -49,7 +49,7 @@ class LayerCase(CaseExamination):
         """Whether the first look at values did not confirm the derivatives."""
 
     def first_look(self) -> Steps[Case]:
-        case = self.made()
+        case = self.make_case()
         if self.unsure:
             yield from self.layer.doubt()
         return case
@@ -77,16 +77,16 @@ class LayerCase(CaseExamination):
 
     def costed(self) -> Case:
         """The case with the cost of rounding, which excludes entries that are never filled."""
-        case, leaves = self.made(costs=True), self.layer.narrow.leaves
+        case, leaves = self.make_case(costs=True), self.layer.narrow.leaves
         for mode in case.projections:
-            case = with_never_filled(case, mode, partial(self._cached_elsewhere, mode), leaves)
+            case = with_never_filled(case, mode, partial(self._cached_blocks, mode), leaves)
         return case
 
-    def _cached_elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
-        """What `elsewhere` gives, which is asked at the same points for suspects and for all."""
+    def _cached_blocks(self, mode: Mode, values: Values) -> ValuesOrNone:
+        """The result of `blocks_at`, which runs at the same points for suspects and for all."""
         key = mode.encode(), *(value.tobytes() for value in values.values())
         if key not in self._there:
-            self._there[key] = self.elsewhere(mode, values)
+            self._there[key] = self.blocks_at(mode, values)
         return self._there[key]
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
@@ -98,7 +98,7 @@ class LayerCase(CaseExamination):
             return self.case
         with layer.coarser() as other:
             if other is not None:
-                return replace(self.case, wide=self.again(other))
+                return replace(self.case, wide=self.evaluate_in(other))
         return replace(self.case, wide=self.rounded_anew())
 
     def rounded_anew(self) -> Evaluations:
@@ -139,7 +139,7 @@ class Gradients(LayerCase):
         """Whether there is an evaluation in forward mode."""
         return any(evaluation.mode == "forward" for evaluation in self.evaluations)
 
-    def again(self, subject: Subject) -> Evaluations:
+    def evaluate_in(self, subject: Subject) -> Evaluations:
         return {(self.layer.name, "reverse"): self.reverse(subject)} | self.forward_evaluations(
             subject
         )
@@ -149,10 +149,10 @@ class Gradients(LayerCase):
         found = self.pushed(subject) if self.has_forward else None
         return {} if found is None else {(self.layer.name, "forward"): found}
 
-    def elsewhere(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
+    def blocks_at(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
         if mode == "reverse":
             return self.layer.narrow.run(Call(values, self.cotangents)).gradients
-        with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
+        with self.layer.at_values(self.layer.narrow.dtype, values) as there:
             found = {} if there is None else self.forward_evaluations(there)
         return {name: g.values for one in found.values() for name, g in one.gradients.items()}
 

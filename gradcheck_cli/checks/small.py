@@ -85,7 +85,7 @@ class Whole(Gradients):
         leaf."""
         return self._truth.noise()
 
-    def made(self, costs: bool = False) -> Case:
+    def make_case(self, costs: bool = False) -> Case:
         layer = self.layer
         modes: dict[Mode, Mapping[str, Array] | None] = {"reverse": None}
         projections: dict[Mode, Projection] = {"reverse": Projection()}
@@ -246,7 +246,7 @@ class Whole(Gradients):
         names -= {name for name in names if np.all(case.truth.blocks["forward", name].certified)}
         blocks = dict(case.truth.blocks)
         for seed in range(STIRRED if names else 0):
-            found = self.elsewhere("forward", ulp_perturbed(self.layer.narrow, seed))
+            found = self.blocks_at("forward", ulp_perturbed(self.layer.narrow, seed))
             for name in names:
                 there, here = found.get(name), pushed.gradients[name].values
                 if there is None or here is None:

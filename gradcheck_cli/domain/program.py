@@ -112,7 +112,7 @@ class ProgramCopy:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def moved(self, node: Node) -> Node:
+    def copied(self, node: Node) -> Node:
         """A node of the program, with its arguments in the copy."""
         return replace(node, args=tuple(self.place[i] for i in node.args))
 
@@ -123,7 +123,7 @@ class ProgramCopy:
         copy.nodes, copy.place = self.nodes, dict(zip(body.inputs.values(), args, strict=True))
         for index, node in enumerate(body.nodes):
             if index not in copy.place:
-                copy.place[index] = copy.add(copy.moved(node))
+                copy.place[index] = copy.add(copy.copied(node))
         return copy.place[body.output]
 
     def finished(self, inputs: Mapping[str, int] = MappingProxyType({})) -> Program:

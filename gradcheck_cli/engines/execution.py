@@ -154,7 +154,9 @@ class Execution:
                 found.append(place)
         return found[::-1]
 
-    def again(self, moved: Mapping[int, Native], needed: Iterable[int]) -> dict[int, Native]:
+    def values_if_moved(
+        self, moved: Mapping[int, Native], needed: Iterable[int]
+    ) -> dict[int, Native]:
         """The values of slots if some are `moved`: these, and the results of the `needed` steps."""
         found = dict(moved)
         for place in needed:

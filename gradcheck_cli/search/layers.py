@@ -66,7 +66,7 @@ class _LayerRunner(Runner):
         gradients = {n: np.full((len(points), size, k), np.nan) for n, k in shapes.items()}
         answered = np.zeros(len(points), np.bool_)
         for number, point in enumerate(points):
-            call = Call(values=self.given(point), cotangents=np.eye(size))
+            call = Call(values=self.leaves_at(point), cotangents=np.eye(size))
             try:
                 found = self.subject.run(call)
             except Exception as error:  # from the user's code, which does not accept the point
@@ -80,7 +80,7 @@ class _LayerRunner(Runner):
                 gradient[number] = 0.0 if given is None else given
         return Answers(value, gradients, answered)
 
-    def given(self, point: Ordinals) -> dict[str, Array]:
+    def leaves_at(self, point: Ordinals) -> dict[str, Array]:
         """The searched leaves at a point (D,), by their own names."""
         values = self.domain.values(point)
         return {self._leaves[n]: values[n] for n in self.domain.shapes if n in self._leaves}
@@ -122,7 +122,7 @@ class LayerSearching(Searching):
         """The operations that the layer executes, if they are the same at all points."""
         domain = self._domain
         drawn = self._rng.integers(domain.low, domain.high, (_DRAWN, domain.size), endpoint=True)
-        points = [self._runner.given(point) for point in (domain.low, domain.high, *drawn)]
+        points = [self._runner.leaves_at(point) for point in (domain.low, domain.high, *drawn)]
         return self._wide.subject.gradient_program(self._runner.subject, [*points[0]], points)
 
     def _formula(self) -> Program:
@@ -231,7 +231,7 @@ def layer_searching(engine: Engine, request: SearchRequest) -> Iterator[LayerSea
 def _lifted(subject: Subject, otherwise: Program) -> tuple[Program, Mapping[str, Array]]:
     """The forward as a program, with its constants; the program `otherwise` if it cannot be
     lifted."""
-    lifted = where_it_runs(lambda: subject.lift().whole(), None)
+    lifted = where_it_runs(lambda: subject.lift().without_islands(), None)
     return (otherwise, {}) if lifted is None else (lifted.program, lifted.constants)
 
 

@@ -112,7 +112,7 @@ class Runner:
         rows = int(np.prod(self._shape))
         return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
 
-    def whole(self, point: Ordinals) -> Problem:
+    def full_problem(self, point: Ordinals) -> Problem:
         """The problem of the value and every row of the Jacobian in float64 at a point (D,)."""
         rows = np.eye(int(np.prod(self._shape))).reshape(-1, *self._shape)
         values = self.domain.values(point)

@@ -35,7 +35,7 @@ def inlined(program: Program, names: Container[str] | None = None) -> Program:
         return program
     copy = ProgramCopy(program)
     for index, node in enumerate(program.nodes):
-        moved = copy.moved(node)
+        moved = copy.copied(node)
         if node.custom is None or not (names is None or node.custom.name in names):
             copy.place[index] = copy.add(moved)
         else:

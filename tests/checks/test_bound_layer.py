@@ -29,7 +29,7 @@ def test_it_is_judged_in_one_dtype_and_known_in_another() -> None:
 
 def test_elsewhere_it_has_other_values_and_its_own_again() -> None:
     layer = bound_layer(SQUARE, {"x": [3.0]})
-    with layer.elsewhere("float64", {"x": np.array([5.0])}) as there:
+    with layer.at_values("float64", {"x": np.array([5.0])}) as there:
         assert there is not None
         assert there.value({}) == 25.0
     assert layer.narrow.value({}) == 9.0
@@ -37,7 +37,7 @@ def test_elsewhere_it_has_other_values_and_its_own_again() -> None:
 
 def test_what_does_not_run_elsewhere_is_not_there() -> None:
     layer = replace(bound_layer(SQUARE, {"x": [3.0]}), bind=lambda dtype, values: None)
-    with layer.elsewhere("float32", {}) as there:
+    with layer.at_values("float32", {}) as there:
         assert there is None
 
 

@@ -100,7 +100,7 @@ class Attack:
         assert domain is not None
         runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
         try:
-            gradient = self._answer(GradientRequest(runner.whole(domain.start)))
+            gradient = self._answer(GradientRequest(runner.full_problem(domain.start)))
         except NodeFault:  # the formula has no value in the middle of the domain
             return
         if gradient.program is None or unfaithful(gradient.program, self.name):

@@ -72,7 +72,7 @@ def test_what_is_infinite_for_certain_is_not_inaccurate(monkeypatch: pytest.Monk
 def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> None:
     spec = spec_of("{x: {value: 1, domain: [-20, 20]}}", "sin(x) * exp(-x * x)")
     domain = domain_in(spec)
-    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    question = Runner("reference", spec.program, domain, spec.wrt).full_problem(domain.start)
     gradient = engine_program(reference(), question)
     rounding = Rounding.of(domain.format, loose=False)
     proof = Proof(domain, spec.program, gradient, spec.wrt, rounding)
@@ -125,7 +125,7 @@ def test_a_leaf_is_right_if_half_an_ulp_of_its_input_moves_it_as_far(lost: float
     """x - log(x) - c is 0 near 2: an error of 16 u |x| |1 - 1/x| is the problem's own."""
     spec = spec_of("{x: {value: 2, domain: [1.5, 2.5]}}", "x - log(x) - 1.3068528175354004")
     domain = domain_in(spec)
-    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    question = Runner("reference", spec.program, domain, spec.wrt).full_problem(domain.start)
     gradient = engine_program(reference(), question)
     proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
     points = to_ordinals(np.array([[2.0]]), domain.format)
@@ -154,7 +154,7 @@ def test_a_leaf_is_right_only_if_its_number_is_near_the_exact_one() -> None:
     """Answers that are off, lost, or missing settle nothing."""
     spec = spec_of("{x: {value: 1, domain: [0.5, 2]}}", "exp(x) - 2 * x")
     domain = domain_in(spec)
-    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    question = Runner("reference", spec.program, domain, spec.wrt).full_problem(domain.start)
     gradient = engine_program(reference(), question)
     proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
     points = to_ordinals(np.array([[0.75], [1.0], [1.5], [2.0]]), domain.format)
@@ -186,7 +186,7 @@ def test_boxes_are_in_vain_only_where_points_are(model: str, points: bool) -> No
     """Beside a zero that half an ulp of the inputs moves as far, small boxes are proven."""
     spec = spec_of("{x: {value: [1, 1], domain: [-2, 2]}}", model)
     domain = domain_in(spec)
-    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    question = Runner("reference", spec.program, domain, spec.wrt).full_problem(domain.start)
     gradient = engine_program(reference(), question)
     proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
     assert proof.has_boxes("value-inaccurate")
@@ -197,7 +197,7 @@ def test_boxes_are_in_vain_only_where_points_are(model: str, points: bool) -> No
 def test_points_are_spread_only_if_they_are_few() -> None:
     spec = spec_of("{x: {value: 1, domain: [-1, 1]}}", "1 - cos(x)")
     domain = domain_in(spec, "bfloat16")
-    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    question = Runner("reference", spec.program, domain, spec.wrt).full_problem(domain.start)
     gradient = engine_program(reference(), question)
     proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
     low, high = proof.open_boxes("value-inaccurate")

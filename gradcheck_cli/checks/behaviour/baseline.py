@@ -187,7 +187,7 @@ class Bench:
     @property
     def is_walled(self) -> bool:
         """Whether this bench or the one without sums was walled."""
-        return self.walled or ("whole" in self.__dict__ and self.whole.walled)
+        return self.walled or ("without_sums" in self.__dict__ and self.without_sums.walled)
 
     def settle(self) -> None:
         """Discard runs at other values and repeat the first call, so that the next check follows
@@ -239,7 +239,7 @@ class Bench:
         return count(size) if self.is_summed else size
 
     @cached_property
-    def whole(self) -> Bench:
+    def without_sums(self) -> Bench:
         """The same bench without sums, to examine a difference that sums have shown."""
         if not self.is_summed:
             return self
@@ -250,7 +250,7 @@ class Bench:
         return try_call(lambda: self.run(call, row=row), self.run)
 
     @property
-    def elsewhere(self) -> dict[str, Array] | None:
+    def other_inputs(self) -> dict[str, Array] | None:
         """Other values of the given inputs at which the layer has a value, or None."""
         return self.run_at_other_values[0] if self.run_at_other_values else None
 
@@ -259,14 +259,16 @@ class Bench:
         """Other values of the given inputs and a run there, or None."""
         step = ELSEWHERE
         while step > self.half:
-            moved = self.moved(step, self._rng)
+            moved = self.moved_inputs(step, self._rng)
             ran = self.ran_at(moved)
             if ran is not None:
                 return moved, ran
             step *= ELSEWHERE
         return None
 
-    def moved(self, step: float, rng: np.random.Generator, alike: bool = False) -> dict[str, Array]:
+    def moved_inputs(
+        self, step: float, rng: np.random.Generator, alike: bool = False
+    ) -> dict[str, Array]:
         """The given inputs with each number moved by this part of itself, inside their domains. If
         `alike`, all rows equal the first, so that they can be expanded."""
         point = self.problem.inputs

@@ -156,7 +156,7 @@ def _faults(bench: Bench) -> list[Fault]:
     if not found and not bench.first.random:
         doubts = doubts_of(bench)
         if doubts:
-            bench.whole.settle()
+            bench.without_sums.settle()
     answered = set(EVERY).difference(*(doubt.checks for doubt in doubts))
     for check, enough in CHECKS:
         wrong = {fault.code for fault in found if fault.severity != "note"}
@@ -170,7 +170,7 @@ def _faults_of_check(check: Check, bench: Bench) -> list[Fault]:
     only tell whether there is a fault; whole gradients name it."""
     if bench.is_summed and check not in EVERY and not list(check(bench)):
         return []
-    return list(check(bench.whole))
+    return list(check(bench.without_sums))
 
 
 def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:

@@ -68,7 +68,7 @@ def state_in_object(bench: Bench) -> Iterator[Fault]:
     if not bench.subject.copies:
         return
     try:
-        ran = bench.run(Call(earlier_inputs=bench.elsewhere or {}))
+        ran = bench.run(Call(earlier_inputs=bench.other_inputs or {}))
     except Exception as error:
         when, other = "in the second call of an object", OtherRun("second call")
         yield raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
@@ -128,7 +128,7 @@ def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
 
 
 def _after_another(bench: Bench) -> Fault | None:
-    if bench.elsewhere is None:
+    if bench.other_inputs is None:
         return None
     found = bench.difference(bench.first, bench.run(), bench.near)
     return _stateful_fault("after another", "before and after a call with another input", found)
@@ -159,10 +159,10 @@ def _with_one_between(bench: Bench) -> Fault | None:
     """Run the layer forward at another input before the first backward pass, as a model does that
     uses it twice. A parameter that the forward writes to (GC603) breaks the graph anyway."""
     spoilt = any(name in bench.leaves for name in bench.first.changed)
-    if spoilt or bench.elsewhere is None:
+    if spoilt or bench.other_inputs is None:
         return None
     try:
-        ran = bench.run(Call(interleaved_inputs=bench.elsewhere))
+        ran = bench.run(Call(interleaved_inputs=bench.other_inputs))
     except Exception as error:
         return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error, OtherRun("another between"))
     found = bench.difference(bench.first, ran, bench.tight(bench.first))
@@ -188,9 +188,9 @@ def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) 
     if bench.is_summed:  # sums have no products with moves; if some agree, whole gradients decide
         sums = ((bench.gradient(bench.first, n), bench.gradient(there, n)) for n in values)
         agree = any(np.array_equal(first, other) for first, other in sums)
-        ran = bench.whole.ran_at(values) if agree else None
+        ran = bench.without_sums.ran_at(values) if agree else None
         if ran is not None:
-            yield from _of_the_first(bench.whole, values, ran)
+            yield from _of_the_first(bench.without_sums, values, ran)
         return
     kept = {name: bench.gradient(bench.first, name) for name in values}
     with np.errstate(all="ignore"):

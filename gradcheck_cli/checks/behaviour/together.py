@@ -95,7 +95,7 @@ def _another(bench: Bench) -> tuple[Values, CallResult] | None:
     """Other values of the given inputs and a run there. The rows are equal, so that they can be
     expanded, if the layer accepts such values."""
     for alike in (True, False):
-        values = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8), alike)
+        values = bench.moved_inputs(ELSEWHERE, generator(bench.problem.seed, 8), alike)
         ran = bench.ran_at(values)
         if ran is not None:
             return values, ran

@@ -153,7 +153,9 @@ class _LayerFixes:
             expression = self._expressions[place]
             calls = [Call(self._leaf_values(values), tracking=False) for values in points]
             runs = [partial(subject.run, call) for call in calls]
-            return where_it_runs(lambda: [subject.seen(expression, run) for run in runs], [])
+            return where_it_runs(
+                lambda: [subject.evaluations_of(expression, run) for run in runs], []
+            )
         except NotRewritable:
             return []
 
@@ -202,12 +204,12 @@ class _LayerFixes:
 
     def _patched_layer(self, found: Rewording) -> AbstractContextManager[None]:
         expression = self._expressions[found.place]
-        return self._layer.narrow.written(expression, found.code.expression, found.code.names())
+        return self._layer.narrow.replacing(expression, found.code.expression, found.code.names())
 
     def _run(self, mode: Mode, moved: Values) -> Evaluation | None:
         """Evaluate the layer at other values of its leaves; forward mode binds it there."""
         bound = {} if mode == "reverse" else moved
-        with self._layer.elsewhere(self._layer.narrow.dtype, bound) as there:
+        with self._layer.at_values(self._layer.narrow.dtype, bound) as there:
             if there is None:
                 return None
             if mode == "forward":

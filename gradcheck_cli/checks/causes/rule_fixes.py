@@ -78,7 +78,7 @@ class TriedCorrection:
     points: int
 
     @property
-    def written(self) -> tuple[Expression, str, Mapping[str, Any]]:
+    def replacement(self) -> tuple[Expression, str, Mapping[str, Any]]:
         code = self.correction.code
         return self.expression, code.expression, code.names()
 
@@ -127,7 +127,7 @@ class RuleFixes:
             for correction in islice(self._matching_corrections(), TRIALS):
                 expression = self._expression(correction.place)
                 code = correction.code
-                with self._layer.written(expression, code.expression, code.names()):
+                with self._layer.replacing(expression, code.expression, code.names()):
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
                 if answers and all(answers):
                     return TriedCorrection(correction, expression, len(answers), len(answers))
@@ -165,7 +165,7 @@ class RuleFixes:
         if sum(one.size for one in outputs) > LARGEST:
             return None
         try:
-            lifted = subject.lift().whole()
+            lifted = subject.lift().without_islands()
             values = _words(subject) | dict(lifted.constants)
             if self._rule.is_jvp:
                 moving = [word_of(name) for name in self._rule.moving]
@@ -187,7 +187,7 @@ class RuleFixes:
     ) -> Iterator[Correction]:
         points = [{**program.constants, **run.point} for run in runs]
         right = [PlainFunction(program.program, "float64")(point) for point in points]
-        seen = [run.seen(expression) for run in runs]
+        seen = [run.last_evaluation(expression) for run in runs]
         if all(_is(one.value, of_it) for one, of_it in zip(seen, right, strict=True)):
             return  # this output is right
         named = named_in_all(seen)
@@ -202,7 +202,7 @@ class RuleFixes:
         every = edits(returned, arrays, dialect.notation, sized, is_complex)
         for run, one in zip(runs, right, strict=True):
             if every:
-                tried = run.seen(expression, [edit.whole for edit in every]).tried
+                tried = run.last_evaluation(expression, [edit.whole for edit in every]).tried
                 every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
         for edit in every:
             yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
@@ -269,9 +269,9 @@ class _Run:
             row = np.concatenate(rows)
             self._run = partial(subject.run, Call(cotangents=row[None]))
 
-    def seen(self, expression: Expression, others: Sequence[str] = ()) -> Seen:
+    def last_evaluation(self, expression: Expression, others: Sequence[str] = ()) -> Seen:
         """The last evaluation of the returned expression. Raises NotRewritable if there is none."""
-        found = self._subject.seen(expression, self._run, others)
+        found = self._subject.evaluations_of(expression, self._run, others)
         if not found:
             raise NotRewritable("it was not evaluated in the run")
         return found[-1]

@@ -309,7 +309,7 @@ class WrongGradients:
             with closing(bound) as subject:
                 return entry_by_mode(subject, traced, mode)
 
-        with self._subject.written(*tried.written):
+        with self._subject.replacing(*tried.replacement):
             found = where_it_runs(value, None)
         fix = None if found is None else tried.fix(worst, found, self._problem.dtype)
         return finding if fix is None else replace(finding, fix=fix)

@@ -156,7 +156,9 @@ class EnclosedRows:
         seen = apart > SHOWS * float(slope.error[0]) + float(off.right.radius[flat])
         return seen and self._program.departs(off.leaf.name, flat)
 
-    def whole(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> tuple[float, float]:
+    def whole_product(
+        self, off: OffEntries, gradient: Mapping[str, Float | None]
+    ) -> tuple[float, float]:
         """The product of the gradient with a direction of all entries of the leaf, and the exact
         one."""
         along = {off.leaf.name: self._truth.direction(0)[off.leaf.name]}

@@ -411,7 +411,7 @@ def _rounding_spread(program: _Nearby, off: Array, seed: int) -> Array:
 
 def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
     """Whether the layer executes the same program with the same constants at another point."""
-    with layer.elsewhere(layer.highest.dtype, moved) as there:
+    with layer.at_values(layer.highest.dtype, moved) as there:
         if there is None:
             return False
         try:

@@ -36,7 +36,7 @@ def lifted_run(engine: Engine, problem: LayerProblem) -> LiftedRun:
         leaves = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
         parameters = {leaf.name: leaf.value for leaf in subject.leaves if leaf.role != "input"}
         try:
-            lifted = subject.lift().whole()
+            lifted = subject.lift().without_islands()
         except EngineFault as fault:
             return LiftedRun(parameters, reason=str(fault))
     values = {**leaves, **lifted.constants}

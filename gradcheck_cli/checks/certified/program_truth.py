@@ -295,7 +295,7 @@ class ProgramProducts(Gradients):
     def unsure(self) -> bool:
         return False  # the truth is certified
 
-    def made(self, costs: bool = False) -> Case:
+    def make_case(self, costs: bool = False) -> Case:
         layer, directions = self.layer, self.pushes.directions
         projections: dict[Mode, Projection] = {"reverse": Projection(self._rows)}
         truth = self._truth.truth(projections, costs)

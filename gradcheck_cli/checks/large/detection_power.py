@@ -58,7 +58,7 @@ class Promise:
         last = counts[-1], max(COTANGENTS if drawn == 1 else 1, directions + 1)
         return min(pairs, key=lambda pair: pair[0] + DIRECTION * pair[1], default=last)
 
-    def kept(self, power: float) -> bool:
+    def holds(self, power: float) -> bool:
         """Whether an error of `target` times the gradient's norm, in any pattern, would have been
         found with this probability."""
         return self._part(power) <= self._truth.target

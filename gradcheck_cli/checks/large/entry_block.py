@@ -91,7 +91,7 @@ class Part:
             mine.alike += column.alike
             mine.looked_at = search.dense.get(column.leaf.name)
         for columns in part.columns.values() if not origin else ():
-            columns.whole = search.whole(columns.leaf)
+            columns.whole = search.whole_difference(columns.leaf)
         return part
 
     @classmethod

@@ -186,7 +186,7 @@ class Projected:
             if any(rows.contradicted(off) for off in rows.off):
                 rows.reason = CONTRADICTED
             promise = EntryPromise(self._truth, rows.limits, self._along.promise.squares)
-            if not rows.off and not promise.kept(self.layer.problem.power):
+            if not rows.off and not promise.holds(self.layer.problem.power):
                 rows.reason = WIDE
             if rows.reason:
                 self.notes.append(by_differences(self.layer, rows.reason))
@@ -204,7 +204,7 @@ class Projected:
             outputs, more = search.rows()
             part = Part.of_search(search, outputs, rows.origin)
             columns = part.columns[off.leaf.name]
-            columns.whole, columns.cost = rows.whole(off, gradient), off.cost
+            columns.whole, columns.cost = rows.whole_product(off, gradient), off.cost
             judged = self._record(judged_part(self.layer, part, more, off.count))
             # the promise covers entries that are too small for their error bars
             self._findings += [one for one in judged if one.code != Codes.UNDECIDED]

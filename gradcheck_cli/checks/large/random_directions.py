@@ -85,7 +85,7 @@ class RandomDirections:
             for number in range(count):
                 if number not in self.looks and not (yield from self._look(number)):
                     return False
-            done = self.promise.kept(power) or count == MOST_DIRECTIONS
+            done = self.promise.holds(power) or count == MOST_DIRECTIONS
             if not done:
                 cotangents, count = self.promise.more(power)
                 self._draw_more(cotangents, count)

@@ -304,15 +304,15 @@ class HessianCase(LayerCase):
         self.case = replace(self.case, wide=self._wide())
         return lose_little(self.case, suspected)
 
-    def again(self, subject: Subject) -> Evaluations:
+    def evaluate_in(self, subject: Subject) -> Evaluations:
         blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
         if blocks is None:  # the truth then decides alone
             return {}
         return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
 
-    def elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
+    def blocks_at(self, mode: Mode, values: Values) -> ValuesOrNone:
         """The blocks at other values. JAX gives zeros if there is nothing to differentiate."""
-        with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
+        with self.layer.at_values(self.layer.narrow.dtype, values) as there:
             found = {} if there is None else self._hessian.blocks(there)
         return {block_name(key): block for key, block in found.items()}
 
@@ -351,7 +351,7 @@ class HessianCase(LayerCase):
                 for leaf in self._hessian.moving
                 if leaf.role != "captured"
             }
-            with self.layer.elsewhere(self.layer.highest.dtype, values) as moved:
+            with self.layer.at_values(self.layer.highest.dtype, values) as moved:
                 if moved is None:
                     return None
                 there = self._hessian.filled(self._hessian.of_every_entry(moved))
@@ -361,7 +361,7 @@ class HessianCase(LayerCase):
                 found[key].append(np.where(np.isfinite(change), change, 0.0))
         return {key: np.stack(change) for key, change in found.items()}
 
-    def made(self, costs: bool = False) -> Case:
+    def make_case(self, costs: bool = False) -> Case:
         hessian, layer, mode = self._hessian, self.layer, self._mode
         rows = None if output_shape(layer.narrow) == () else hessian.row[None]
         columns = (

@@ -118,7 +118,7 @@ class Body:
         """An index map as C++ arguments: its start and its length."""
         return f"given.maps + {self._pools.maps.place(map.astype('int64'))}, {map.size}"
 
-    def moved(self, index: int, names: Sequence[str], size: int, map: Array) -> str:
+    def rearranged(self, index: int, names: Sequence[str], size: int, map: Array) -> str:
         """The entries of the arrays, `size` in total when joined, rearranged by `map`."""
         if len(names) == 1 and np.array_equal(map.ravel(), np.arange(size)):
             return names[0]

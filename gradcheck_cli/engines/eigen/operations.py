@@ -66,7 +66,7 @@ def _elementwise(body: Body, index: int, node: Node, form: str, shape: tuple[int
 
 def _moved_kind(body: Body, index: int, name: str, size: int, map: Array, kind: str) -> str:
     if kind != "bool":
-        return body.moved(index, [name], size, map)
+        return body.rearranged(index, [name], size, map)
     held = body.name_of(index, name)
     return body.let(index, f"gather<Flag>({body.map(map)}, {{&{held}}})")
 
@@ -103,7 +103,7 @@ def _rearrangement(body: Body, index: int, node: Node) -> str:
         names.append(body.array(arg, "float"))
         begin += size
     map = np.asarray(ROWS[node.op].value(*numbered, **node.keywords)).astype(np.int64) - 1
-    return body.moved(index, names, begin - 1, map)
+    return body.rearranged(index, names, begin - 1, map)
 
 
 def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[str, int]:
@@ -113,7 +113,7 @@ def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[s
     kept = [i for i in range(len(shape)) if i not in axes]
     map = numbers.transpose([*kept, *axes])
     count = math.prod(shape[i] for i in axes)
-    return body.moved(index, [body.array(arg, "float")], numbers.size, map), count
+    return body.rearranged(index, [body.array(arg, "float")], numbers.size, map), count
 
 
 def _fold(body: Body, index: int, node: Node, function: str) -> str:
@@ -137,7 +137,7 @@ def _on_rows(body: Body, index: int, node: Node, form: str) -> str:
     made = body.let(index, form.format(held, count))
     turned = np.moveaxis(np.empty(shape), axis, -1).shape
     back = np.moveaxis(np.arange(math.prod(shape)).reshape(turned), -1, axis)
-    return body.moved(index, [made], back.size, back)
+    return body.rearranged(index, [made], back.size, back)
 
 
 def _softmax(body: Body, index: int, node: Node) -> str:
@@ -221,7 +221,7 @@ def _trace(body: Body, index: int, node: Node) -> str:
     shape = body.shape(arg)
     numbers = np.arange(math.prod(shape)).reshape(shape)
     map = np.diagonal(numbers, node.keywords["offset"], -2, -1)
-    entries = body.moved(index, [body.array(arg, "float")], numbers.size, map)
+    entries = body.rearranged(index, [body.array(arg, "float")], numbers.size, map)
     return f"rows<T>({entries}, {map.shape[-1]}, sum<T>)"
 
 
@@ -254,7 +254,7 @@ def _stacks(body: Body, index: int, left: Operand, right: Operand) -> tuple[Oper
     columns = y[:, None] if y.ndim == 1 else y
     batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
     rows, columns = (np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (rows, columns))
-    a, b = body.moved(index, [a], x.size, rows), body.moved(index, [b], y.size, columns)
+    a, b = body.rearranged(index, [a], x.size, rows), body.rearranged(index, [b], y.size, columns)
     return (a, rows), (b, columns), math.prod(batch)
 
 
@@ -276,7 +276,7 @@ def _cross(body: Body, index: int, node: Node) -> str:
     for arg, places in zip((0, 1, 0, 1), (-1, -2, -2, -1), strict=True):
         array, numbers = _operand(body, node.args[arg])
         turned = np.broadcast_to(np.roll(numbers, places, axis), node.shape)
-        found.append(body.name_of(index, body.moved(index, [array], numbers.size, turned)))
+        found.append(body.name_of(index, body.rearranged(index, [array], numbers.size, turned)))
     letters = ("a", "b", "c", "d")
     given = ", ".join(f"const T& {letter}" for letter in letters)
     call = f"[]({given}) -> T {{ return a * b - c * d; }}"
@@ -302,7 +302,7 @@ def _pad(body: Body, index: int, node: Node) -> str:
 def _linear(body: Body, index: int, node: Node) -> str:
     x, (w, numbers), (b, biases) = (_operand(body, arg) for arg in node.args)
     product = body.let(index, _product(body, index, x, (w, numbers.T)))
-    bias = body.moved(index, [b], biases.size, np.broadcast_to(biases, node.shape))
+    bias = body.rearranged(index, [b], biases.size, np.broadcast_to(biases, node.shape))
     add = "[](const T& a, const T& b) -> T { return a + b; }"
     return f"each<T>({math.prod(node.shape)}, {add}, {product}, {bias})"
 

@@ -52,7 +52,7 @@ class _Call:
     indices: list[int] = field(default_factory=list)
     through: list[set[str]] = field(default_factory=list)
 
-    def again(self, *values: Any) -> Any:
+    def call_at(self, *values: Any) -> Any:
         structure = jax.tree.structure((self.args, self.kwargs))
         args, kwargs = jax.tree.unflatten(structure, values)
         return self.function(*args, **kwargs)
@@ -167,7 +167,7 @@ def _described(call: _Call) -> CustomCall | None:
     stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
     return CustomCall(
         name=_name_of(call.function),
-        live=IsolatedCall(_name_of(call.function), call.again, call.values, places),
+        live=IsolatedCall(_name_of(call.function), call.call_at, call.values, places),
         values={names[place]: in_parts(call.values[place]) for place in places},
         complex_values=frozenset(names[p] for p in places if is_complex(call.values[p])),
         moving=tuple(names[place] for place in places if call.through[place]),

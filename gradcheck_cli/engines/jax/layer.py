@@ -88,10 +88,10 @@ class JaxSubject(LayerSubject):
         if compiled:
             self.stages = (*STAGES, SIMPLIFIER)
         self._random = Randomness(request.seed)
-        self._random.again()  # a module may draw numbers when it is imported
+        self._random.restart()  # a module may draw numbers when it is imported
         with settings_restored(), jax.enable_x64(True):  # gradcheck rounds the module's arrays
             load_layer(request.implementation)
-        self._random.again()
+        self._random.restart()
         with settings_restored():  # without x64: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._layer_and_arguments()
         self.is_fresh = compiled or self._function is not request.implementation.live
@@ -182,7 +182,7 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.programs import programs_known
         from gradcheck_cli.engines.jax.settings import settings_restored
 
-        self._random.again()
+        self._random.restart()
         with self._constants.in_place(), settings_restored(), self._wide(), programs_known():
             yield
 
@@ -283,7 +283,7 @@ class JaxSubject(LayerSubject):
 
     def _value_at(self, values: Values) -> Array:
         """The value at these leaves. The caller must be inside `ready`."""
-        self._random.again()
+        self._random.restart()
         plain = values
         if self._complex:
             plain = {n: x for n, x in values.items() if n not in self._complex}
@@ -351,7 +351,7 @@ class JaxSubject(LayerSubject):
             else:
                 arrays, passes = self._values_at(inputs), []
                 self._interleave(call)
-            random = call.watch and (self._random.drawn() or self._draws(inputs))
+            random = call.watch and (self._random.has_drawn() or self._draws(inputs))
             output, none = self.flat(arrays), dict.fromkeys(unreached)
             if call.each is None:
                 found = self.result(output, wrt, passes, self.fw.numpy)
@@ -408,7 +408,7 @@ class JaxSubject(LayerSubject):
             return each_jvp(self._repeated_jvp, many)
 
     def _repeated_jvp(self, tangents: Values) -> Array | None:
-        self._random.again()  # only random numbers can differ between calls
+        self._random.restart()  # only random numbers can differ between calls
         with no_jvp():
             return self._pushed(tangents)
 
@@ -430,11 +430,11 @@ class JaxSubject(LayerSubject):
                 layer = replace(layer, call=Uncast(layer.call))
             return record_forward(layer, self.request.implementation.span)
 
-    def seen(
+    def evaluations_of(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
     ) -> Sequence[Seen]:
         with temporarily(self, _compiled=False), self.jax.disable_jit():
-            return super().seen(expression, run, others)
+            return super().evaluations_of(expression, run, others)
 
     @contextmanager
     def rewritten(self) -> Iterator[None]:
@@ -504,7 +504,7 @@ class JaxSubject(LayerSubject):
             leaves = self.inputs({})
 
             def call(*arrays: Any) -> list[Any]:
-                self._random.again()
+                self._random.restart()
                 return self.call(dict(zip(leaves, arrays, strict=True)))
 
             yield Pure(call, leaves, self.wrt, () if row is None else self.cotangents(row))

@@ -153,7 +153,7 @@ class FrameworkLayer(ABC):
         """Watches which of these arrays, and of the arrays in the layer, are written to."""
         return tuple
 
-    def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
+    def watch_arrays(self, arrays: Mapping[str, Any]) -> WrittenNames:
         """Watches which of these arrays are written to."""
         return tuple
 
@@ -169,7 +169,7 @@ class FrameworkLayer(ABC):
         """Watches for random numbers that a forward run draws from its own generators."""
         return nullcontext()
 
-    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+    def has_drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
         """Whether random numbers were drawn since `ready`. `draws` is the result of
         `watch_draws`."""
         raise NotImplementedError

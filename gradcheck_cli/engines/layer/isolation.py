@@ -131,18 +131,18 @@ class Randomness:
         self._seed = seed
         self._first: tuple[float, float] | None = None  # numbers from the seed on
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Starts from the seed. Must be called inside of `surroundings`."""
         random.setstate(_of_python(self._seed))  # to seed anew takes twice as long
         np.random.seed(self._seed % 2**32)
 
-    def drawn(self) -> bool:
-        """Whether random numbers were drawn since `again`. Starts from the seed again."""
+    def has_drawn(self) -> bool:
+        """Whether random numbers were drawn since `restart`. Starts from the seed again."""
         found = random.random(), np.random.random()
-        self.again()
+        self.restart()
         if self._first is None:
             self._first = random.random(), np.random.random()
-            self.again()
+            self.restart()
         return found != self._first
 
 

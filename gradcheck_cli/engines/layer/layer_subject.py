@@ -154,7 +154,7 @@ class LayerSubject(FrameworkLayer, Subject):
             self._run_backward(call, wrt, graph, output, seen)
             graph.arrays, graph.vjp = [], None
             later, output_written = written(), bool(seen.handed())
-            random = call.watch and self.drawn(graph.inputs, draws)
+            random = call.watch and self.has_drawn(graph.inputs, draws)
             accumulated = self.accumulated(graph.inputs) if call.watch else ()
             del graph, written
             found = CallResult(output, dtypes=seen.dtypes)
@@ -247,7 +247,7 @@ class LayerSubject(FrameworkLayer, Subject):
         if not call.watch:
             return self.pass_back(vjp, bars, keep), False
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
-        written = self.watch_alone(marked)
+        written = self.watch_arrays(marked)
         return self.pass_back(vjp, bars, keep), bool(written())
 
     def _watch_returned(self, wrt: Sequence[str], grads: Sequence[Any]) -> WrittenNames:
@@ -261,7 +261,7 @@ class LayerSubject(FrameworkLayer, Subject):
         return differing(lambda: {n: self.fw.numpy(g).tobytes() for n, g in small.items()})
 
     def _watch_outputs(self, arrays: Sequence[Any]) -> WrittenNames:
-        return self.watch_alone(dict(zip(self.output_names, arrays, strict=True)))
+        return self.watch_arrays(dict(zip(self.output_names, arrays, strict=True)))
 
     def result(
         self,
@@ -526,7 +526,7 @@ class LayerSubject(FrameworkLayer, Subject):
 
     # The user's source
 
-    def seen(
+    def evaluations_of(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
     ) -> Sequence[Seen]:
         with self.rewritten(), expression.watched(self._numbers, others) as found:
@@ -534,10 +534,10 @@ class LayerSubject(FrameworkLayer, Subject):
         return found
 
     @contextmanager
-    def written(
+    def replacing(
         self, expression: Expression, text: str, names: Mapping[str, Any]
     ) -> Iterator[None]:
-        with self.rewritten(), expression.written(text, names):
+        with self.rewritten(), expression.replacing(text, names):
             yield
 
     def _numbers(self, value: Any) -> Array | None:

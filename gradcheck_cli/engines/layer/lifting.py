@@ -80,7 +80,7 @@ class Lifted:
     constants: Values
     islands: tuple[Island, ...] = ()
 
-    def whole(self) -> Lifted:
+    def without_islands(self) -> Lifted:
         """The program without islands. Raises NotLifted."""
         for island in self.islands:
             raise island.refusal

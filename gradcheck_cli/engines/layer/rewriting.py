@@ -104,7 +104,7 @@ class Expression:
         return (node.col_offset, node.end_col_offset) == (begin, end)
 
     @contextmanager
-    def written(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
+    def replacing(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
         """Inside the block, the expression is replaced by this text, which may use `names` in
         addition to its own. Raises NotRewritable."""
 

@@ -274,14 +274,14 @@ class Subject(Protocol):
             reason="it is not known whether the layer runs other operations elsewhere"
         )
 
-    def seen(
+    def evaluations_of(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
     ) -> Sequence[Seen]:
         """Every evaluation of an expression of the user while this subject does `run`. `others` are
         tried at the same place. Raises `rewriting.NotRewritable`."""
         ...
 
-    def written(
+    def replacing(
         self, expression: Expression, text: str, names: Mapping[str, Any]
     ) -> AbstractContextManager[None]:
         """Inside the block, an expression of the user is replaced by this text, which may use

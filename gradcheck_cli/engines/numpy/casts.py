@@ -58,7 +58,7 @@ class Kind:
     def keywords(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self.dtype(x) if name == "dtype" else x for name, x in keywords.items()}
 
-    def again(self, value: Any) -> Any:
+    def restored(self, value: Any) -> Any:
         """Restore the class of a floating result that NumPy returned without it."""
         floating = getattr(value, "dtype", np.dtype(object)).kind == "f"
         if not floating or isinstance(value, self._class):
@@ -92,7 +92,7 @@ class _Followed(np.ndarray[Any, Any]):
         """A result, with the histories of the arguments that made it."""
         if isinstance(made, tuple | list):
             return type(made)([self._from(given, y) for y in made])
-        result = self.kind.again(made)
+        result = self.kind.restored(made)
         for source in _leaves(given):
             if isinstance(result, _Followed):
                 result._note(source)

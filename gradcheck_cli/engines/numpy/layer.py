@@ -69,7 +69,7 @@ class NumpySubject(LayerSubject):
         self._random = Randomness(request.seed)
         implementation = request.implementation
         found = load_pair(implementation)
-        self._random.again()
+        self._random.restart()
         pair, made = pair_of(found, implementation)
         self._pair = self._running = pair.copied()
         self._results = Results(
@@ -142,7 +142,7 @@ class NumpySubject(LayerSubject):
     def ready(self, values: Values) -> Iterator[None]:
         """Run in the dtype of the request. Captured arrays are converted too, including those among
         the object's attributes."""
-        self._random.again()
+        self._random.restart()
         making = nullcontext() if self._kind is None else self._kind.making()
         with self._constants.in_place(), np.errstate(all="ignore"), making:
             running = self._pair.copied()
@@ -255,14 +255,14 @@ class NumpySubject(LayerSubject):
     def in_own_memory(self, gradient: Any) -> Any:
         return np.array(gradient)
 
-    def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
+    def watch_arrays(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return differing(lambda: {name: array.tobytes() for name, array in arrays.items()})
 
     def watch_draws(self) -> AbstractContextManager[Any]:
         return _watched_draws(self._running.owner)
 
-    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
-        return draws.seen or self._random.drawn()
+    def has_drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+        return draws.seen or self._random.has_drawn()
 
     # What is inside
 

@@ -214,7 +214,7 @@ class TensorFlowSubject(LayerSubject):
         with self.ready({}):
             second = self.flat(self.call(self.inputs({})))
             # the first run may import modules that draw random numbers
-            self.random = seeded or self._randomness.drawn()
+            self.random = seeded or self._randomness.has_drawn()
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
 
@@ -434,8 +434,8 @@ class TensorFlowSubject(LayerSubject):
     def watch_draws(self) -> AbstractContextManager[Any]:
         return watched_draws()
 
-    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
-        return draws.seen or self._randomness.drawn() or self.random
+    def has_drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+        return draws.seen or self._randomness.has_drawn() or self.random
 
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
         return forward_mode()

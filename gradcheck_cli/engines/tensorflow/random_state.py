@@ -57,7 +57,7 @@ class Randomness:
         own, keras = self._context, _keras()
         before = own._seed, getattr(own, "_rng", None)  # none before a seed was set
         kept = [keras.get_global_attribute(name) for name in (_SEED, _GENERATOR)] if keras else []
-        self._others.again()
+        self._others.restart()
         if self.streams:
             self._tf.random.set_seed(self._seed)
         own._seed, own._rng = self._seed, _Watched(self._seed)
@@ -72,11 +72,11 @@ class Randomness:
             for name, value in zip((_SEED, _GENERATOR), kept, strict=False):
                 keras.set_global_attribute(name, value)
 
-    def drawn(self) -> bool:
+    def has_drawn(self) -> bool:
         """Whether random numbers were drawn since seeding. Must be called inside `seeded`."""
         keras = _keras()
         made = keras and keras.get_global_attribute(_GENERATOR) is not None
-        return bool(made or self._seeds_taken() or self._others.drawn())
+        return bool(made or self._seeds_taken() or self._others.has_drawn())
 
     def _seeds_taken(self) -> bool:
         rng = self._context._rng

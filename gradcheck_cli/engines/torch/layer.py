@@ -437,7 +437,7 @@ class TorchSubject(LayerSubject):
                 self.untracked(),
             ):  # once: only random numbers can differ between calls
                 for values in many:
-                    self.state.again()
+                    self.state.restart()
                     values_of.append(self.flat(self.call(self.inputs(values))))
         except RuntimeError as error:
             return self._values_in_turn(error, many)
@@ -493,11 +493,11 @@ class TorchSubject(LayerSubject):
     def differentiable(self, arrays: Sequence[Any]) -> Sequence[Any]:
         return [array.detach().requires_grad_() for array in arrays]
 
-    def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
+    def watch_arrays(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, arrays).written
 
-    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
-        return self.state.drawn()
+    def has_drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+        return self.state.has_drawn()
 
     def accumulated(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
         if self.fw.accumulating:
@@ -536,10 +536,10 @@ class TorchSubject(LayerSubject):
         if not self.state.bare:
             return self._beside_zeros(many, self.jvp)
         with self.ready({}), self.fw.forward_level():
-            return self._beside_zeros(many, self._pushed_again)
+            return self._beside_zeros(many, self._repeated_jvp)
 
-    def _pushed_again(self, tangents: Values) -> Array | None:
-        self.state.again()  # only random numbers can differ between calls
+    def _repeated_jvp(self, tangents: Values) -> Array | None:
+        self.state.restart()  # only random numbers can differ between calls
         try:
             return self._pushed(tangents)
         except Exception:

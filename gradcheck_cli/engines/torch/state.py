@@ -324,11 +324,11 @@ class State:
         for stream, state in zip(self._streams, states, strict=True):
             stream.put(state)
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Restart the random numbers from the seed. The caller must be inside `seeded`."""
         for stream, state in zip(self._streams, self._random, strict=True):
             stream.put(state)  # `manual_seed` would take 300 times as long
-        self._others.again()
+        self._others.restart()
 
     @property
     def bare(self) -> bool:
@@ -340,11 +340,11 @@ class State:
         held = self.torch.nn.Module | self.torch.Tensor
         return not any(isinstance(capture.value, held) for capture in captures(function))
 
-    def drawn(self) -> bool:
+    def has_drawn(self) -> bool:
         """Whether random numbers were drawn since `seeded` began."""
         pairs = zip(self._streams, self._random, strict=True)
         drawn = any(not self.torch.equal(stream.get(), state) for stream, state in pairs)
-        return drawn or self._others.drawn()
+        return drawn or self._others.has_drawn()
 
     @contextmanager
     def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
@@ -460,7 +460,7 @@ class _Around(AbstractContextManager[None]):
     def __enter__(self) -> None:
         torch = self._torch
         self._drawing = self._state.drawing()
-        self._state.again()
+        self._state.restart()
         if self._products is not None:
             self._tracking, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
             self._anomaly = torch.is_anomaly_enabled()

@@ -30,10 +30,10 @@ def rough_step(
     the point. None if no output is rough, or a step is not repeatable."""
     needed = execution.needed(outputs)
     moving = {slot: execution.slots[slot].native for slot in short[0]}
-    here = execution.again(moving, needed)
+    here = execution.values_if_moved(moving, needed)
     if not all(_is_same(execution.values(slot), _numbers(execution, here[slot])) for slot in here):
         return None
-    runs = [execution.again(side, needed) for side in (*short, *long)]
+    runs = [execution.values_if_moved(side, needed) for side in (*short, *long)]
     steps = [execution.steps[place] for place in needed]
     made = {slot: step for step in steps for slot in step.results}
 

@@ -171,7 +171,7 @@ class Adjoints:
     def __init__(self, program: BoxProgram, values: Mapping[str, Array], dtype: str) -> None:
         """`values` are numbers of one point, beside the constants of the program."""
         self._program = program
-        self._written = _Writer(program, values, dtype).written()
+        self._written = _Writer(program, values, dtype).write()
 
     def numbers(self, run: Run, size: int) -> Numbers:
         """What reverse passes take of the program, run over so many boxes."""
@@ -315,7 +315,7 @@ class _Writer:
                 self._moves.add(index)
         self._symbols: dict[int, Any] = {}
 
-    def written(self) -> _Written:
+    def write(self) -> _Written:
         nodes = self._program.nodes
         seeds: dict[int, str] = {}
         bars: dict[int, list[Symbol]] = {}

@@ -410,7 +410,7 @@ def expanded(
     whole |= {i: np.asarray(node.value) for i, node in numbers if node.kind != "float"}
     copy = ProgramCopy(program)
     for index, node in enumerate(program.nodes):
-        moved = copy.moved(node)
+        moved = copy.copied(node)
         found = _body(node, program.nodes, whole) if _has_parts(node.op) else None
         if found is None:
             copy.place[index] = copy.add(moved)
@@ -434,7 +434,7 @@ def gathered(program: Program) -> Program:
     copy = ProgramCopy(program)
     parts: dict[int, tuple[int, ...]] = {}  # by the place of a sum, what it adds
     for index, old in enumerate(program.nodes):
-        node = copy.moved(old)
+        node = copy.copied(old)
         if node.op != "add" or kernel_of(node) != ADDS_IN_ANY_ORDER:
             copy.place[index] = copy.add(node)
             continue
@@ -456,7 +456,7 @@ def unrolled(program: Program) -> Program:
     and the quotient that it computes, by squares (`jax._src.lax.lax._integer_pow`)."""
     copy = ProgramCopy(program)
     for index, old in enumerate(program.nodes):
-        node = copy.moved(old)
+        node = copy.copied(old)
         exponent = _exponent(node, copy.nodes) if node.text in MULTIPLIES else None
         if exponent not in (MULTIPLIES.get(node.text) or (exponent,)):
             exponent = None
@@ -499,7 +499,7 @@ def split_evenly(program: Program, constants: Mapping[str, Array]) -> Program:
         return found or None
 
     for index, node in enumerate(program.nodes):
-        moved = copy.moved(node)
+        moved = copy.copied(node)
         above, below = map(sides, node.args) if node.op == "divide" else (None, None)
         if above and below and all(y in (1, 2) for y in below) and all(x in (0, 1) for x in above):
             masks = [copy.nodes[i].args[0] for i in moved.args]

@@ -47,7 +47,7 @@ def merged(program: Program) -> Program:
     copy = ProgramCopy(program)
     known: dict[Any, int] = {}
     for index, old in enumerate(program.nodes):
-        node = _ordered(copy.moved(old), copy.nodes)
+        node = _ordered(copy.copied(old), copy.nodes)
         kernel = identity(node)
         keywords = repr(sorted(node.keywords.items()))
         key = (node.op, node.args, keywords, repr(node.value), node.kind, kernel)

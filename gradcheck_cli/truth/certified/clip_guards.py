@@ -165,7 +165,7 @@ def _unclipped_program(program: Program, active: _Active) -> Program:
     other: dict[int, int] = {}  # by node, the copy without the clip
     mask = -1
     for index, node in enumerate(program.nodes):
-        place[index] = copy.add(copy.moved(node))
+        place[index] = copy.add(copy.copied(node))
         if index == active.clip:
             mask = copy.add(replace(node, op=INPUT, args=(), keywords={}, name=_MASK, kind="bool"))
             chosen = (mask, place[active.argument], place[index])

@@ -432,7 +432,7 @@ def _perturbed_program(program: Program, exact: Collection[str]) -> Program:
     copy = ProgramCopy(program)
     inputs: dict[str, int] = {}
     for index, node in enumerate(program.nodes):
-        place = copy.place[index] = copy.add(copy.moved(node))
+        place = copy.place[index] = copy.add(copy.copied(node))
         if node.op == INPUT and node.name is not None:
             inputs[node.name] = place
             if node.kind == "float" and node.name not in exact:

@@ -84,7 +84,7 @@ class Search:
                 self.complete = True
                 return
 
-    def whole(self, leaf: Leaf) -> tuple[float, float] | None:
+    def whole_difference(self, leaf: Leaf) -> tuple[float, float] | None:
         """The gradient's product with the leaf's part of the direction, and the difference along
         it; None if no difference could be taken."""
         along = {leaf.name: self._whole[leaf.name]}

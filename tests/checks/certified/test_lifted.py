@@ -91,7 +91,7 @@ def truth_of(layer: Any, x: Any) -> Truth:
     """The truth about a layer at one point."""
     there = bound(layer, np.array(x))
     whole = small.Whole(there, lifted_truth(there, {}), uncast=False)
-    truth = whole.made(costs=True).truth
+    truth = whole.make_case(costs=True).truth
     assert truth is not None
     return truth
 

@@ -27,14 +27,14 @@ def promise(bar: float, cotangents: int, directions: int) -> Promise:
 @pytest.mark.parametrize("bar", [1e-12, 1e-9, 3e-9, 1e-8, 1e-7])
 def test_as_many_cotangents_and_directions_are_asked_for_as_keep_the_promise(bar: float) -> None:
     cotangents, directions = promise(bar, 1, 1).more(0.999)
-    assert promise(bar, cotangents, directions).kept(0.999)
+    assert promise(bar, cotangents, directions).holds(0.999)
     fewer = [(cotangents - 1, directions), (cotangents, directions - 1)]
     for k, d in fewer:
-        assert 0 in (k, d) or not promise(WIDER * bar, k, d).kept(0.999)
+        assert 0 in (k, d) or not promise(WIDER * bar, k, d).holds(0.999)
 
 
 def test_a_cotangent_is_asked_for_before_a_direction() -> None:
-    bar = next(b for b in np.geomspace(1e-12, 1e-6, 200) if not promise(b, 1, 1).kept(0.999))
+    bar = next(b for b in np.geomspace(1e-12, 1e-6, 200) if not promise(b, 1, 1).holds(0.999))
     assert promise(bar, 1, 1).more(0.999) == (2, 1)
 
 
@@ -49,5 +49,5 @@ def test_more_directions_alone_are_asked_for_where_no_cotangent_is_drawn() -> No
 
 def test_directions_alone_do_not_show_what_hides_from_the_only_cotangent() -> None:
     bar = 1e-8
-    assert not promise(bar, 1, 8).kept(0.999)
-    assert promise(bar, 2, 2).kept(0.999)
+    assert not promise(bar, 1, 8).holds(0.999)
+    assert promise(bar, 2, 2).holds(0.999)

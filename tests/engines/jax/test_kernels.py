@@ -180,10 +180,10 @@ def test_the_program_computes_the_layer_here_and_nearby() -> None:
 def test_a_primitive_without_rows_is_refused_by_name() -> None:
     subject = subject_of(JaxEngine(), lambda x: lax.igamma_grad_a(1.5, x), x=np.abs(X))
     with pytest.raises(NotLifted, match="no formula for `igamma_grad_a`"):
-        subject.lift().whole()
+        subject.lift().without_islands()
 
 
 def test_what_is_computed_in_fewer_digits_is_refused() -> None:
     subject = subject_of(JaxEngine(), lambda x: jnp.sin(lax.reduce_precision(x, 8, 7)), x=X)
     with pytest.raises(NotLifted, match="no formula for `reduce_precision` with these"):
-        subject.lift().whole()
+        subject.lift().without_islands()

@@ -67,10 +67,10 @@ def test_random_numbers_begin_again_and_tell_when_they_are_drawn() -> None:
         numbers = Randomness(3)
         draws = []
         for _ in range(2):
-            numbers.again()
-            assert not numbers.drawn()
+            numbers.restart()
+            assert not numbers.has_drawn()
             draws.append((random.random(), np.random.random()))
-            assert numbers.drawn()
+            assert numbers.has_drawn()
     assert draws[0] == draws[1]
 
 

@@ -103,7 +103,7 @@ def test_an_expression_is_another_one_for_a_while(
 ) -> None:
     expression = Expression(place_of(code, text))
     assert call(code) == was
-    with expression.written(new, {}):
+    with expression.replacing(new, {}):
         assert call(code) == now
     assert call(code) == was
 
@@ -111,40 +111,40 @@ def test_an_expression_is_another_one_for_a_while(
 def test_several_lines_are_one_expression(code: Any) -> None:
     place = returned(code.plain, None)
     assert place is not None
-    with Expression(place).written("y", {}):
+    with Expression(place).replacing("y", {}):
         assert code.plain(1.0) == 2.0
 
 
 def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any) -> None:
     before = code.made(2.0)
     expression = Expression(place_of(code, "scale * x"), before)
-    with expression.written("scale + x", {}):
+    with expression.replacing("scale + x", {}):
         during = code.made(5.0)
         assert (before(3.0), during(3.0)) == (5.0, 8.0)
     assert before(3.0) == 6.0
 
 
 def test_an_import_in_another_function_changes_nothing(code: Any) -> None:
-    with Expression(place_of(code, "x * 2")).written("x / 3", {}):
+    with Expression(place_of(code, "x * 2")).replacing("x / 3", {}):
         assert code.called(1.0) == 1.0
 
 
 def test_a_closure_keeps_what_it_holds(code: Any) -> None:
     inner = code.made(2.0)
-    with Expression(place_of(code, "scale * x"), inner).written("x + 1", {}):
+    with Expression(place_of(code, "scale * x"), inner).replacing("x + 1", {}):
         assert inner(3.0) == 4.0
     assert inner(3.0) == 6.0
 
 
 def test_what_is_raised_meanwhile_puts_the_code_back(code: Any) -> None:
     expression = Expression(place_of(code, "x * x"))
-    with pytest.raises(NameError), expression.written("unknown(x)", {}):
+    with pytest.raises(NameError), expression.replacing("unknown(x)", {}):
         code.square(3.0)
     assert code.square(3.0) == 9.0
 
 
 def test_given_names_are_there_for_a_while(code: Any) -> None:
-    with Expression(place_of(code, "x * x")).written("helper(x)", {"helper": lambda x: -x}):
+    with Expression(place_of(code, "x * x")).replacing("helper(x)", {"helper": lambda x: -x}):
         assert code.square(3.0) == -3.0
     assert not hasattr(code, "helper")
 
@@ -184,7 +184,7 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
 def test_a_function_that_is_found_twice_gets_its_code_back(code: Any) -> None:
     """That of `made` is the same but for a function inside, so that nothing else tells that it was
     changed."""
-    with Expression(place_of(code, "scale * x"), code.made, code.made).written("x + 1", {}):
+    with Expression(place_of(code, "scale * x"), code.made, code.made).replacing("x + 1", {}):
         pass
     assert code.made(2.0)(3.0) == 6.0
 
@@ -194,7 +194,7 @@ def test_functions_that_only_the_layer_holds_are_found(code: Any) -> None:
     gc.freeze()
     try:
         holder = [functools.partial(inner)]
-        with Expression(place_of(code, "scale * x"), holder).written("x", {}):
+        with Expression(place_of(code, "scale * x"), holder).replacing("x", {}):
             assert (inner(3.0), other(3.0)) == (3.0, 6.0)
     finally:
         gc.unfreeze()
@@ -235,6 +235,6 @@ def test_a_file_that_has_changed_since_is_not_what_runs(code: Any) -> None:
     linecache.checkcache(code.__file__)
     with (
         pytest.raises(NotRewritable, match="differs from its source"),
-        Expression(place).written("x", {}),
+        Expression(place).replacing("x", {}),
     ):
         pass

@@ -131,7 +131,7 @@ def test_the_program_computes_the_layer_here_and_nearby(layer: Callable[..., Any
 
 def test_a_function_without_rows_is_refused_by_name() -> None:
     with pytest.raises(NotLifted, match="no formula for `interp`"):
-        pair(lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0])).lift().whole()
+        pair(lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0])).lift().without_islands()
 
 
 def test_an_output_that_was_computed_unseen_is_refused() -> None:

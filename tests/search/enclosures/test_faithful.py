@@ -41,7 +41,9 @@ def test_what_jax_computes_in_float32_is_what_is_recorded_in_float64(name: str) 
     spec = spec_of("{x: {value: 0.4, domain: [0.1, 0.9]}}", f"{name}(x{more})")
     engine = JaxEngine()
     engine.load()
-    problem = Runner("jax", spec.program, domain_in(spec), ("x",)).whole(domain_in(spec).start)
+    problem = Runner("jax", spec.program, domain_in(spec), ("x",)).full_problem(
+        domain_in(spec).start
+    )
     _, prepared = engine.prepared(problem)
     texts = []
     with jax.enable_x64(True):

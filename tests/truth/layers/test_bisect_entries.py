@@ -145,12 +145,12 @@ def test_entries_that_hold_the_number_of_one_at_a_kink_are_not_looked_at() -> No
 def test_the_part_of_a_leaf_has_two_numbers_where_differences_tell_something() -> None:
     products = Products({("x", 3, 100): 0.01})
     search = products.search()
-    given, true = search.whole(products.leaves[0]) or (0.0, 0.0)
+    given, true = search.whole_difference(products.leaves[0]) or (0.0, 0.0)
     change = 0.01 * products.row[3] * products.signs["x"][100]
     assert given - true == pytest.approx(change, rel=1e-6)
     blind: Any = lambda *given: (0.0, np.inf)  # noqa: E731
     products.glance = blind  # type: ignore[method-assign]
-    assert search.whole(products.leaves[0]) is None
+    assert search.whole_difference(products.leaves[0]) is None
 
 
 def test_slopes_of_some_outputs() -> None:
