@@ -49,10 +49,10 @@ class Listed(click.ParamType[tuple[str, ...]]):
         from click.shell_completion import CompletionItem
 
         before, comma, begun = incomplete.rpartition(",")
-        names = (name for name in self.known() if name.startswith(begun))
+        names = (name for name in self.completions() if name.startswith(begun))
         return [CompletionItem(before + comma + name) for name in names]
 
-    def known(self) -> Iterable[str]:
+    def completions(self) -> Iterable[str]:
         """The names that the shell completes."""
         return self.choices
 
@@ -60,7 +60,7 @@ class Listed(click.ParamType[tuple[str, ...]]):
 class Engines(Listed):
     """Names of engines. Any name is accepted, because plug-ins have other names."""
 
-    def known(self) -> Iterable[str]:
+    def completions(self) -> Iterable[str]:
         return SHIPPED
 
 
@@ -126,7 +126,7 @@ class CodeList(Listed):
     def __init__(self) -> None:
         super().__init__(metavar="CODE,...")
 
-    def known(self) -> Iterable[str]:
+    def completions(self) -> Iterable[str]:
         from gradcheck_cli.domain.codes import CODES
 
         return CODES

@@ -42,7 +42,7 @@ class Tool:
     variable: str = ""
 
     @property
-    def wanted(self) -> str:
+    def description(self) -> str:
         """`what`, and the command if the variable gives it."""
         told = " ".join(self._from_variable())
         return f"{self.what} (${self.variable} is `{told}`)" if told else self.what

@@ -61,7 +61,7 @@ class Registered:
         tools = self.engine.capabilities.tools
         return (
             *framework,
-            *((t.wanted, t.install) for t in tools if t.command() is None),
+            *((t.description, t.install) for t in tools if t.command() is None),
         )
 
 

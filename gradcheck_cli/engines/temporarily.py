@@ -23,7 +23,7 @@ def temporarily(owner: Any, **attributes: Any) -> Iterator[None]:
 
 
 @contextmanager
-def unless_told(variable: str, value: str) -> Iterator[None]:
+def default_variable(variable: str, value: str) -> Iterator[None]:
     """Sets an environment variable that a framework reads when it first looks for its devices,
     unless it is set."""
     if variable in os.environ:

@@ -336,7 +336,9 @@ class Searching:
         there."""
         reason = ""
         for point in self._places():
-            (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.full_problem(point)))]
+            (found,) = yield [
+                Ask(self._runner.engine, GradientRequest(self._runner.full_problem(point)))
+            ]
             if isinstance(found, Failure):
                 found = GradientProgram(reason=found.message)
             self._gradient = found

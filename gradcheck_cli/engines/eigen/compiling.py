@@ -69,7 +69,7 @@ def compiler() -> list[str]:
     Raises EngineFault if there is none."""
     command = COMPILER.command()
     if command is None:
-        raise EngineFault(f"it needs {COMPILER.wanted}, but there is none: {COMPILER.install}")
+        raise EngineFault(f"it needs {COMPILER.description}, but there is none: {COMPILER.install}")
     return command
 
 

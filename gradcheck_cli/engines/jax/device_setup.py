@@ -8,7 +8,7 @@ from typing import Any
 
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.temporarily import unless_told
+from gradcheck_cli.engines.temporarily import default_variable
 
 
 @contextmanager
@@ -16,7 +16,9 @@ def placed(jax: Any, placement: Placement) -> Iterator[None]:
     """Place new arrays on the device, and compute products in the requested precision, inside the
     block. Raises EngineFault if JAX has no such device."""
     try:
-        with unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # or it takes 3/4 of the memory
+        with default_variable(
+            "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
+        ):  # or it takes 3/4 of the memory
             found = jax.devices(placement.kind)
     except RuntimeError:
         found = []

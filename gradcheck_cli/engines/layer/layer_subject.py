@@ -529,7 +529,7 @@ class LayerSubject(FrameworkLayer, Subject):
     def evaluations_of(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
     ) -> Sequence[Seen]:
-        with self.rewritten(), expression.watched(self._numbers, others) as found:
+        with self.rewritten(), expression.collecting(self._numbers, others) as found:
             run()
         return found
 

@@ -117,7 +117,7 @@ class Expression:
             yield
 
     @contextmanager
-    def watched(
+    def collecting(
         self, numbers: Callable[[Any], Array | None], others: Sequence[str] = ()
     ) -> Iterator[list[Seen]]:
         """Inside the block, collects every evaluation of the expression, in order. `numbers`

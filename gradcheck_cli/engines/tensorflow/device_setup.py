@@ -9,7 +9,7 @@ from typing import Any
 
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.temporarily import unless_told
+from gradcheck_cli.engines.temporarily import default_variable
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def placed(tf: Any, placement: Placement) -> Iterator[None]:
     """Place arrays of this thread on the device, and compute products and convolutions in the
     requested precision, inside the block. Raises EngineFault if TensorFlow has no such device."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
-    with unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # otherwise it takes all memory
+    with default_variable("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # otherwise it takes all memory
         found = tf.config.list_logical_devices(kind)
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"

@@ -176,14 +176,14 @@ class Nodes:
 
         return exactly(value)
 
-    def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
+    def collecting_ties(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
         """A context for one call; it collects the ties that the call meets if they are to be
         `noted`."""
         from reference_engine.arithmetic.ball_choices import noting_ties
 
         return noting_ties() if noted else nullcontext(set())
 
-    def moved(self, node: Node, value: Any) -> None:
+    def check_moved(self, node: Node, value: Any) -> None:
         """Called with the value of each node that moves; subclasses may raise."""
 
     def outputs(
@@ -208,10 +208,10 @@ class Nodes:
             # a tie between numbers that do not move (a mask of zeros and ones) does not count, nor
             # does the tie of a number with itself (x != x, which tests for nan)
             still = index in self._still or _compares_itself(node)
-            with self.watched(still, still or ties is not None) as met:
+            with self.collecting_ties(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
             if not still:
-                self.moved(node, slots[index])
+                self.check_moved(node, slots[index])
             if ties is None or still:
                 continue
             if unknown:

@@ -46,12 +46,12 @@ class _FloatNodes(Nodes):
 
         return exactly_floats(value)
 
-    def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
+    def collecting_ties(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
         from reference_engine.arithmetic.float_enclosures import standing
 
         return standing() if still else nullcontext(set())
 
-    def moved(self, node: Node, value: Any) -> None:
+    def check_moved(self, node: Node, value: Any) -> None:
         """Raise Undecided at a jump."""
         from reference_engine.arithmetic.arbs import Undecided
         from reference_engine.arithmetic.float_enclosures import Doubtful, FloatBall

@@ -158,7 +158,7 @@ def test_a_layer_that_does_not_run_while_it_is_watched_has_a_formula(
     def seen(*_: Any) -> Any:
         raise RuntimeError("not with other code")  # as the user's layer may
 
-    monkeypatch.setattr(layer_fixes.Expression, "watched", seen)
+    monkeypatch.setattr(layer_fixes.Expression, "collecting", seen)
     found = findings(layers.torch_softplus, FAR)
     assert "GC706" not in {finding.code for finding in found}
     assert {one.fix.after for one in found if one.fix} == {"softplus(x)"}

@@ -151,7 +151,7 @@ def test_given_names_are_there_for_a_while(code: Any) -> None:
 
 def test_every_evaluation_is_seen_with_variables_and_parts(code: Any) -> None:
     expression = Expression(place_of(code, "part * part"))
-    with expression.watched(numbers) as seen:
+    with expression.collecting(numbers) as seen:
         assert code.looped([-1.0, 2.0]) == 5.0
     assert [float(one.value) for one in seen] == [1.0, 4.0]
     assert [float(one.named["part"]) for one in seen] == [-1.0, 2.0]
@@ -159,7 +159,7 @@ def test_every_evaluation_is_seen_with_variables_and_parts(code: Any) -> None:
 
 
 def test_attributes_are_seen_by_their_text(code: Any) -> None:
-    with Expression(place_of(code, "self.weight * x")).watched(numbers) as seen:
+    with Expression(place_of(code, "self.weight * x")).collecting(numbers) as seen:
         code.Layer().forward(2.0)
     assert set(seen[0].named) == {"self.weight", "x"}
 
@@ -174,7 +174,7 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
     code.counted = counted
     others = ["counted(x) * 2", "-counted(x) * 2", "x - counted(x)", "counted(y)", "unknown + x"]
     others += ["sum(i for i in (1, 2)) + counted(x)"]
-    with Expression(place_of(code, "x * x")).watched(numbers, others) as seen:
+    with Expression(place_of(code, "x * x")).collecting(numbers, others) as seen:
         code.square(3.0)
     tried = [None if one is None else float(one) for one in seen[0].tried]
     assert tried == [8.0, -8.0, -1.0, None, None, 7.0]
