@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradcheck_cli.cli.configuration import configuration_file
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.specfile.reached import imported_files
+from gradcheck_cli.specfile.project_files import imported_files
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec

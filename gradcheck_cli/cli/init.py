@@ -132,7 +132,7 @@ def command(
 
 
 def _ask_for_backward(target: str) -> None:
-    from gradcheck_cli.specfile.reached import input_names, without_backward
+    from gradcheck_cli.specfile.project_files import input_names, without_backward
 
     name = without_backward(target)
     if not name:
@@ -143,7 +143,7 @@ def _ask_for_backward(target: str) -> None:
 
 
 def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:
-    from gradcheck_cli.specfile.reached import constructor_names, input_names
+    from gradcheck_cli.specfile.project_files import constructor_names, input_names
 
     given = {text.partition("=")[0].strip() for text in layer.kwargs}
     needed = [n for n in constructor_names(layer.target)[len(layer.args) :] if n not in given]

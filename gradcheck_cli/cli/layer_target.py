@@ -104,7 +104,7 @@ def written_in(target: str, folder: str = "") -> str:
     place = target.partition(":")[0]
     if place.endswith((".hpp", ".h", ".hh", ".hxx")):
         return "eigen"
-    from gradcheck_cli.specfile.reached import (
+    from gradcheck_cli.specfile.project_files import (
         file_of,
         imported_files,
         imports,

@@ -207,7 +207,7 @@ def _run_checks(
 def _of_run(specs: Iterator[Spec], part: Selection, job: Job) -> Iterator[Spec]:
     """The specs among those that are read that this run checks, as its command requires them."""
     if job.at:
-        from gradcheck_cli.specfile.moving import specs_at_point
+        from gradcheck_cli.specfile.points import specs_at_point
 
         specs = specs_at_point(specs, job.at)
     if part.shard is not None and part.shard.name:

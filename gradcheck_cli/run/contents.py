@@ -1,8 +1,8 @@
 """The cache key of a result: a hash of its spec, the settings, the versions, and the code of its
 layers.
 
-The code of a layer is every file that it reaches by import statements (`specfile.reached`). What
-the code reads while it runs, such as a data file or the clock, is not part of the key.
+The code of a layer is every file that it reaches by import statements (`specfile.project_files`).
+What the code reads while it runs, such as a data file or the clock, is not part of the key.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Contents:
         targets in it."""
         if not layers:
             return []
-        from gradcheck_cli.specfile.reached import imported_files
+        from gradcheck_cli.specfile.project_files import imported_files
 
         found = (file for folder, *targets in layers for file in imported_files(targets, folder))
         return list(dict.fromkeys(found))

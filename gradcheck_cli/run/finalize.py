@@ -33,7 +33,7 @@ from gradcheck_cli.domain.report import (
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.plan import Plan
-from gradcheck_cli.specfile.moving import FLAG
+from gradcheck_cli.specfile.points import FLAG
 
 Judged = TypeVar("Judged", Check, Finding, Reading)
 

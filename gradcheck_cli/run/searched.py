@@ -29,7 +29,7 @@ from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.searching import NO_DOMAIN, Place, requests_of, undecided
 from gradcheck_cli.search.answering import FOR_FIXES, searched_fix
 from gradcheck_cli.search.kinds import CODES_OF
-from gradcheck_cli.specfile.moving import at_words, specs_at_point
+from gradcheck_cli.specfile.points import at_words, specs_at_point
 
 
 class Searched:

@@ -29,7 +29,7 @@ from gradcheck_cli.run.plan import DTYPES, choose_engines
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
-from gradcheck_cli.specfile.moving import at_words
+from gradcheck_cli.specfile.points import at_words
 
 _USUAL = "torch"
 

@@ -54,8 +54,8 @@ from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.regions import boxes, intervals
+from gradcheck_cli.search.regions.joint_regions import Asking, run_together
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.regions.together import Asking, run_together
 from gradcheck_cli.search.roundest import simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth

@@ -7,13 +7,13 @@ from contextlib import closing
 from functools import cached_property, partial
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.checks.behaviour.joint_runs import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.checks.behaviour.linear import linear
 from gradcheck_cli.checks.behaviour.memory import call_affects_next, different_once, state_in_object
 from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import find_writes, mutable_state
 from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
-from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.bound_layer import MOVING, moving_size
 from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves

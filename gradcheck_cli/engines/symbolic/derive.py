@@ -14,6 +14,7 @@ from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import bound
+from gradcheck_cli.engines.symbolic.custom_gradients import written_out
 from gradcheck_cli.engines.symbolic.formulas import (
     Calls,
     OutOfTime,
@@ -28,7 +29,6 @@ from gradcheck_cli.engines.symbolic.formulas import (
 )
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, NotationName, python_code
 from gradcheck_cli.engines.symbolic.ops import TABLE
-from gradcheck_cli.engines.symbolic.stated import written_out
 
 PATIENCE_S = 30.0  # for everything but simplification
 SHOWN = 24  # equations of a section

@@ -31,9 +31,9 @@ from gradcheck_cli.engines.kit.adapter import AnsweringEngine
 from gradcheck_cli.engines.kit.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.walker import custom_gradients, round_constant, rounded
+from gradcheck_cli.engines.symbolic.custom_gradients import written_out
 from gradcheck_cli.engines.symbolic.formulas import OutOfTime, exact, time_limit
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS
-from gradcheck_cli.engines.symbolic.stated import written_out
 
 Made = TypeVar("Made")
 
@@ -248,8 +248,8 @@ class _Derived:
 
     def at(self, values: Values, blocks: Blocks) -> tuple[list[Any], dict[str, list[list[Any]]]]:
         """The output and the blocks as mpmath numbers."""
+        from gradcheck_cli.engines.symbolic.custom_gradients import written_out
         from gradcheck_cli.engines.symbolic.numbers import Numbers
-        from gradcheck_cli.engines.symbolic.stated import written_out
 
         if id(blocks) not in self._numbers:
             flat = [e for rows in blocks.values() for row in rows for e in row]

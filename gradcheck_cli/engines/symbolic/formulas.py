@@ -19,7 +19,7 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.symbolic.arrays import entrywise
-from gradcheck_cli.engines.symbolic.stated import custom_value
+from gradcheck_cli.engines.symbolic.custom_gradients import custom_value
 from reference_engine.op import TABLE as ROWS
 
 LARGEST = 256  # entries of an array: nobody reads more formulas, and SymPy takes minutes

@@ -132,7 +132,7 @@ def _relative(spec: Spec) -> Spec:
 
 
 def _files(layer: Implementation) -> list[str]:
-    from gradcheck_cli.specfile.reached import imported_files  # formulas do without
+    from gradcheck_cli.specfile.project_files import imported_files  # formulas do without
 
     return imported_files((layer.target, *layer.setup.imports), layer.folder)
 

@@ -15,8 +15,8 @@ from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import halves
 from gradcheck_cli.search.regions.intervals import interval_words
+from gradcheck_cli.search.regions.joint_regions import Asking, absent, fails
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.regions.together import Asking, absent, fails
 from gradcheck_cli.search.runs import BATCH
 
 _MOST_BOXES = 256  # in a report

@@ -17,8 +17,8 @@ from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
+from gradcheck_cli.search.regions.joint_regions import Asking, absent, fails
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.regions.together import Asking, absent, fails
 
 _MOST_INTERVALS = 4096  # that are split at once
 _TOGETHER = (

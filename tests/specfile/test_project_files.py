@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.specfile.reached import file_of, imported_files, imports, input_names
+from gradcheck_cli.specfile.project_files import file_of, imported_files, imports, input_names
 
 FILES = {
     "layers.py": "import torch\nimport helpers\nfrom pkg import parts\n\nraise SystemExit\n",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.checks.behaviour.together import doubts_of
+from gradcheck_cli.checks.behaviour.joint_runs import doubts_of
 from tests.checks.making import behaviour
 
 X = {"x": np.array([[0.7, -1.3, 0.4], [2.0, 0.1, -0.6]])}

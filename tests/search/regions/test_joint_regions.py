@@ -11,7 +11,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Kind
 from gradcheck_cli.search.box import Ordinals
 from gradcheck_cli.search.proof import Proof, bit_of
-from gradcheck_cli.search.regions.together import Asking, absent, fails, run_together
+from gradcheck_cli.search.regions.joint_regions import Asking, absent, fails, run_together
 
 VALUE: Kind = "value-nonfinite"
 GRADIENT: Kind = "gradient-nonfinite"

@@ -10,8 +10,8 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import Problem, Projection
 from gradcheck_cli.engines.errors import NodeFault
+from gradcheck_cli.engines.symbolic.custom_gradients import written_out
 from gradcheck_cli.engines.symbolic.derive import differentiated
-from gradcheck_cli.engines.symbolic.stated import written_out
 from tests.conftest import array, loaded, program_of
 
 HALF = """

@@ -4,7 +4,7 @@ import pytest
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.specfile.moving import at_words, specs_at_point
+from gradcheck_cli.specfile.points import at_words, specs_at_point
 
 TWO = """\
 name: first
