@@ -68,8 +68,8 @@ def test_each_check_is_named_by_what_is_off(monkeypatch: pytest.MonkeyPatch) -> 
     for layer in layers.values():
         behaviour(layer, X)
     assert found == [
-        {"remembered", "linear", "of_upstream", "of_inputs"},
-        {"remembered", "linear", "of_upstream", "of_inputs"},
+        {"call_affects_next", "linear", "of_upstream", "of_inputs"},
+        {"call_affects_next", "linear", "of_upstream", "of_inputs"},
         {"requested"},
         set(),
     ]
