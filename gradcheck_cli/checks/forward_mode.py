@@ -73,7 +73,7 @@ class Pushes:
             if leaf.differentiable and (asked is None or np.any(asked.get(leaf.name, False)))
         }
         try:
-            for name, columns in self._pushed(subject, along, refusals).items():
+            for name, columns in self._columns_by_leaf(subject, along, refusals).items():
                 gradients[name] = _gradient(
                     columns, output_size(subject), None if asked is None else asked[name]
                 )
@@ -107,7 +107,7 @@ class Pushes:
             rows = rows[asked]
         return [{leaf.name: row.reshape(leaf.shape)} for row in rows]
 
-    def _pushed(
+    def _columns_by_leaf(
         self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
     ) -> dict[str, list[Array | None]]:
         """The columns by each leaf that has forward mode, in one batch; `refusals` gets reasons."""

@@ -37,11 +37,11 @@ class EnclosedForward(Forward):
 
     def _findings_along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         narrow, highest = self.layer.narrow, self.truth.subject
-        pushed = self._pushed(narrow, along)
+        pushed = self._jvp_along(narrow, along)
         if not np.all(np.isfinite(pushed)):
             yield from self._no_number(number, along, pushed)
             return
-        wide = pushed if highest is narrow else self._pushed(highest, along)
+        wide = pushed if highest is narrow else self._jvp_along(highest, along)
         found = self._compared(wide, self.rows.pushes[number])
         if found.worst.size:
             yield from self._wrong_leaves(number, along)
@@ -93,7 +93,7 @@ class EnclosedForward(Forward):
     def _of_leaves(
         self, number: int, along: Mapping[str, Float], name: str | None
     ) -> Finding | None:
-        mine, right = self._pushed(self.truth.subject, along), self.rows.pushed(along)
+        mine, right = self._jvp_along(self.truth.subject, along), self.rows.pushed(along)
         found = self._compared(mine, right)
         if not found.worst.size:
             return None

@@ -76,12 +76,14 @@ class Forward:
             reason = "undecided: kinks prevent differences along random directions"
             yield self._finding(Codes.UNDECIDED, reason, None)
             return
-        pushed = self._pushed(self.layer.narrow, along)
+        pushed = self._jvp_along(self.layer.narrow, along)
         odd = ~np.isfinite(pushed)
         if np.any(odd):
             yield from self._no_number(number, along, pushed)
             return
-        wide = pushed if highest is self.layer.narrow else self._pushed(highest, self._wide(along))
+        wide = (
+            pushed if highest is self.layer.narrow else self._jvp_along(highest, self._wide(along))
+        )
         mine = truth.rows @ wide
         off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         if np.any(off):
@@ -105,7 +107,7 @@ class Forward:
             del part  # before the next one is made
         return found
 
-    def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
+    def _jvp_along(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zero for outputs that are not finite."""
         shapes = {leaf.name: leaf.shape for leaf in subject.leaves}
         kind = Spare if isinstance(along, Spare) else dict
@@ -125,7 +127,7 @@ class Forward:
         if stirred is None:
             return seen
         with closing(stirred):
-            there = rows @ self._pushed(stirred, along)
+            there = rows @ self._jvp_along(stirred, along)
         spread = FIRST_ORDER_SLACK * ROUNDINGS * np.abs(there - mine)
         error = seen.estimate.error + np.where(within & np.isfinite(spread), spread, 0.0)
         return replace(seen, estimate=Estimate(seen.estimate.value, error))
@@ -147,14 +149,14 @@ class Forward:
         half = FORMATS[highest.dtype].half
         told = False
         for name, part in along.items() if len(along) > 1 else ():
-            pushed = self._pushed(highest, {name: part})
+            pushed = self._jvp_along(highest, {name: part})
             mine = float(row @ pushed)
             apart, bar = self.truth.glance({name: part}, row, mine, seen.level)
             if abs(apart) > bar + half * float(np.linalg.norm(row * pushed)):
                 told = True
                 yield self._of_a_product(number, name, mine, mine + apart, bar)
         if not told:
-            mine = float(row @ self._pushed(highest, along))
+            mine = float(row @ self._jvp_along(highest, along))
             right, bar = seen.estimate.value[k], seen.estimate.error[k]
             only = next(iter(along)) if len(along) == 1 else None
             yield self._of_a_product(number, only, mine, right, bar)
@@ -173,7 +175,7 @@ class Forward:
     ) -> Iterator[Finding]:
         """Findings about outputs with a tangent that is not finite, by the leaves that cause it."""
         alone = {
-            name: self._pushed(self.layer.narrow, {name: part}) for name, part in along.items()
+            name: self._jvp_along(self.layer.narrow, {name: part}) for name, part in along.items()
         }
         every: list[tuple[str | None, Float]] = [
             (name, one) for name, one in alone.items() if not np.all(np.isfinite(one))

@@ -169,9 +169,9 @@ class Hessian:
     def doubtful(self, truth: SecondTruth) -> dict[str, Array]:
         """Entries of the differentiated gradient that differences contradict; none for a large
         layer, where they are not searched for."""
-        return truth.doubtful(dict(self._pushed())) if self.whole else {}
+        return truth.doubtful(dict(self._gradient_by_jvps())) if self.whole else {}
 
-    def _pushed(self) -> Iterator[tuple[str, Array]]:
+    def _gradient_by_jvps(self) -> Iterator[tuple[str, Array]]:
         """The gradient by forward mode, for the leaves where it runs."""
         for leaf in self.leaves:
             units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)

@@ -332,7 +332,7 @@ class JaxSubject(LayerSubject):
 
     # Passes
 
-    def _called(self, call: Call) -> CallResult:
+    def _call_result(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = call.cotangents if call.tracking and wrt else None
         unreached: frozenset[str] = frozenset()
@@ -410,7 +410,7 @@ class JaxSubject(LayerSubject):
     def _repeated_jvp(self, tangents: Values) -> Array | None:
         self._random.restart()  # only random numbers can differ between calls
         with no_jvp():
-            return self._pushed(tangents)
+            return self._jvp_of(tangents)
 
     # Inside the layer, without compilation
 

@@ -123,14 +123,14 @@ class LayerSubject(FrameworkLayer, Subject):
     def run(self, call: Call) -> CallResult:
         if self.mode == "reverse":
             try:
-                return self._called(call)
+                return self._call_result(call)
             except (NotImplementedError, ValueError) as error:
                 if not (self.request.forward and self.no_reverse and self.no_reverse in str(error)):
                     raise
             self.mode = "forward"  # there is no other
         return self._by_columns(call)
 
-    def _called(self, call: Call) -> CallResult:
+    def _call_result(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         seen = _Seen()
         with self.ready(call.values), self.only(call.wrt):
@@ -308,7 +308,7 @@ class LayerSubject(FrameworkLayer, Subject):
         """The answer of a layer without a reverse mode: that of its forward, and rows of its
         Jacobian, whose columns forward mode gives. Raises Unsupported where there are too many."""
         forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
-        found = self._called(forward)
+        found = self._call_result(forward)
         if call.cotangents is None or not call.tracking:
             return found
         wrt = self.wrt if call.wrt is None else call.wrt
@@ -345,14 +345,14 @@ class LayerSubject(FrameworkLayer, Subject):
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         with self.ready({}), self.forward_mode(tuple(tangents)):
-            return self._pushed(tangents)
+            return self._jvp_of(tangents)
 
     def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
         with self.ready({}), self.forward_mode(tuple(tangents)):
             parts = zip(self.outputs, self._parts(tangents), strict=True)
             return np.concatenate([np.full(y.size, part is not None) for y, part in parts])
 
-    def _pushed(self, tangents: Mapping[str, Array]) -> Array | None:
+    def _jvp_of(self, tangents: Mapping[str, Array]) -> Array | None:
         found = self._parts(tangents)
         if found and all(part is None for part in found):
             return None

@@ -169,7 +169,7 @@ class _Lifting:
         self._write_at(step.place, step.name)
         for slot, value in zip(step.results, self._symbolic_results(step, numbers), strict=True):
             if slot in numbers and isinstance(value, Symbol):
-                self._symbols[slot] = self._checked(step, slot, value)
+                self._symbols[slot] = self._verify(step, slot, value)
 
     def _is_written(self, slot: int) -> bool:
         """Whether the program has a node for the slot. An index has none, because it is a
@@ -194,7 +194,7 @@ class _Lifting:
         """The results of a step that no row states, if it may be part of the program."""
         raise refusal
 
-    def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
+    def _verify(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol with its value in the run. Raises NotLifted if its rows give another value."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
         if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, slot, mine)):
@@ -378,12 +378,12 @@ class _AnywhereLifting(_Lifting):
     def _is_written(self, slot: int) -> bool:
         return True
 
-    def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
+    def _verify(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """If elements tie, the run may have another order than the row."""
         there = self._execution.values(slot)
         if there.dtype.kind in "iu" and there.shape == np.shape(symbol.value):
             return Symbol(self._writer, there, symbol.node)
-        return super()._checked(step, slot, symbol)
+        return super()._verify(step, slot, symbol)
 
 
 def _is_lost(mine: Array, there: Array, at: Array) -> bool:

@@ -541,7 +541,7 @@ class TorchSubject(LayerSubject):
     def _repeated_jvp(self, tangents: Values) -> Array | None:
         self.state.restart()  # only random numbers can differ between calls
         try:
-            return self._pushed(tangents)
+            return self._jvp_of(tangents)
         except Exception:
             with self.forward_mode(tuple(tangents)):
                 raise
