@@ -20,10 +20,7 @@ from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.custom import (
-    GradientBarrier,
-    UnclippedGradients,
-)
+from gradcheck_cli.engines.layer.custom import GradientBarrier, UnclippedGradients
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, each_jvp, output_size
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 

@@ -119,9 +119,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
                 failure = with_runs_at_point(engine, problem, failure)
             answer = LayerAnswer(failure=failure)
     return replace(
-        answer,
-        duration_s=time.perf_counter() - started,
-        compile_s=patience.spent_s - compiled,
+        answer, duration_s=time.perf_counter() - started, compile_s=patience.spent_s - compiled
     )
 
 

@@ -228,10 +228,7 @@ def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]
 
 
 def draws_other_numbers(
-    narrow: Subject,
-    wide: Subject,
-    digits: str,
-    known: list[tuple[Subject, Array]] | None = None,
+    narrow: Subject, wide: Subject, digits: str, known: list[tuple[Subject, Array]] | None = None
 ) -> bool:
     """Whether the layer draws different random numbers in the two dtypes. `digits` is the dtype by
     whose precision their values are compared. Values of second calls are added to `known`."""

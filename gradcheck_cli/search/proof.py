@@ -523,10 +523,7 @@ class Proof:
         return found
 
     def _of_gradients(
-        self,
-        gradients: list[Enclosed | None],
-        boxes: _Boxes,
-        wanted: np.uint8,
+        self, gradients: list[Enclosed | None], boxes: _Boxes, wanted: np.uint8
     ) -> Array:
         count = len(boxes.low)
         kept_wanted, right_wanted = (

@@ -36,18 +36,8 @@ from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.enclosed import (
-    LIBRARY_ULPS,
-    ROOT_ULPS,
-    Exceeds,
-    Rounding,
-)
-from gradcheck_cli.search.enclosures.faithful import (
-    AGAIN,
-    LOOSE,
-    of_one_dtype,
-    unfaithful,
-)
+from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS, ROOT_ULPS, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.faithful import AGAIN, LOOSE, of_one_dtype, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects

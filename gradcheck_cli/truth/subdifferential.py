@@ -152,7 +152,5 @@ def _hull(direction: Mapping[str, Array], sides: Sides) -> Hull:
 def _bounded(hull: Hull, rows: Array) -> Hull:
     """The hull with its bounds in these rows alone."""
     return replace(
-        hull,
-        lower=np.where(rows, hull.lower, -np.inf),
-        upper=np.where(rows, hull.upper, np.inf),
+        hull, lower=np.where(rows, hull.lower, -np.inf), upper=np.where(rows, hull.upper, np.inf)
     )

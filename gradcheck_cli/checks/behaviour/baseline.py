@@ -21,7 +21,7 @@ from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
-from gradcheck_cli.explain.blame.values import distinct_texts
+from gradcheck_cli.explain.blame.values import two_texts
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, try_call, values_of
 from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
@@ -108,15 +108,11 @@ class Apart:
 
     def two_numbers(self) -> tuple[str, str]:
         """Both numbers."""
-        return distinct_texts(self.before, self.after)
+        return two_texts(self.before, self.after)
 
 
 def raised(
-    code: str,
-    where: str,
-    error: Exception,
-    other_run: OtherRun,
-    severity: Severity | None = None,
+    code: str, where: str, error: Exception, other_run: OtherRun, severity: Severity | None = None
 ) -> Fault:
     """A fault: the layer raises in this run. Raises exceptions of gradcheck's own code."""
     raise_if_internal(error)

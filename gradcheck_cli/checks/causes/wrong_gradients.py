@@ -55,7 +55,7 @@ from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import is_internal, one_line, where_it_runs
-from gradcheck_cli.explain.blame.values import distinct_texts, number
+from gradcheck_cli.explain.blame.values import number, two_texts
 from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.judge.kinks import MISFIT
 
@@ -449,7 +449,7 @@ def _of_product(call: CustomCall, product: Product) -> _Wrong:
     pattern = None if product.factor is None else f"factor {product.factor:.6g}"
     if product.factor == 0:
         pattern = "all zeros"
-    stated, right = distinct_texts(product.stated, product.right)
+    stated, right = two_texts(product.stated, product.right)
     return _Wrong(call, product.leaf, stated + along, right, pattern)
 
 
@@ -521,7 +521,7 @@ def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     worst = finding.worst
     if worst is not None and worst.computed is not None:
         truth, computed = worst.truth or 0.0, worst.computed
-        right, seen = distinct_texts(_rounded(truth, computed), computed)
+        right, seen = two_texts(_rounded(truth, computed), computed)
         story = f"with `{what}` in the graph the entry is {right}, not {seen}"
     return cause_at(
         finding,
@@ -541,7 +541,7 @@ def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
     worst = finding.entries[0]
     assert worst.truth is not None
     assert worst.computed is not None
-    right, seen = distinct_texts(_rounded(worst.truth, worst.computed), worst.computed)
+    right, seen = two_texts(_rounded(worst.truth, worst.computed), worst.computed)
     name = "" if cut is None else f" at `{cut.name}`"
     return Cause(
         op="detach" if cut is None else cut.name,
@@ -618,7 +618,7 @@ def _numbers(finding: Finding) -> tuple[str, str]:
         return "nothing", "not zero"
     if worst.computed is None:
         return "nothing", number(worst.truth, 6)
-    return distinct_texts(worst.computed, _rounded(worst.truth, worst.computed))
+    return two_texts(worst.computed, _rounded(worst.truth, worst.computed))
 
 
 def _rounded(right: float, seen: float) -> float:

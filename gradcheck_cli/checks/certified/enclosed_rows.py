@@ -225,11 +225,7 @@ def accepted_error(right: EnclosedArray) -> Float:
 
 
 def compared(
-    mine: Float,
-    right: EnclosedArray,
-    looked_at: Array,
-    moved: Callable[[], Float],
-    most: Float,
+    mine: Float, right: EnclosedArray, looked_at: Array, moved: Callable[[], Float], most: Float
 ) -> Compared:
     """Compare float64 numbers with their enclosures, where `looked_at`. If needed, `moved` says how
     far a few ulps move each number. If they move it by its error, and that is at most `most`, the

@@ -13,7 +13,7 @@ from gradcheck_cli.engines.jax import matrices, networks
 from gradcheck_cli.engines.kit import compositions
 from gradcheck_cli.engines.kit.lowerings import Composed, Loss, Missing, Renamed, Table, same_names
 from gradcheck_cli.engines.kit.signatures import (
-    arange_arguments,
+    arange_args,
     contracted,
     leading,
     listed,
@@ -125,7 +125,7 @@ TABLE: Table = {
     "conv2d": networks.convolution,
     "conv_transpose2d": networks.conv_transpose2d,
     # Arrays made from their shape alone
-    "arange": arange_arguments("numpy.arange"),
+    "arange": arange_args("numpy.arange"),
     "eye": Renamed("numpy.eye", {"n": "N", "m": "M"}),
     "full": shaped("numpy.full"),
     "ones": shaped("numpy.ones"),

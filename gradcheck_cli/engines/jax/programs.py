@@ -62,12 +62,7 @@ class Compiled:
         shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
         if shapes not in self._known:
             traced = self._jit.trace(*args)
-            key = (
-                self._options,
-                shapes,
-                jax.tree.structure(traced.out_info),
-                comparable_key(traced.jaxpr),
-            )
+            key = (self._options, shapes, jax.tree.structure(traced.out_info), key_of(traced.jaxpr))
             self._known[shapes] = _PROGRAMS.get(key, partial(_compile_ahead, traced))
         return self._known[shapes](*args)
 
@@ -137,7 +132,7 @@ def _known_by(jaxpr: Any) -> Hashable:
 
     def atom(x: Any) -> Hashable:
         if isinstance(x, core.Literal):
-            return x.aval, comparable_key(x.val)
+            return x.aval, key_of(x.val)
         return x.aval, numbers.setdefault(x, len(numbers))
 
     def atoms(several: Sequence[Any]) -> Hashable:
@@ -152,30 +147,30 @@ def _known_by(jaxpr: Any) -> Hashable:
 
 def _equation_key(equation: Any) -> Hashable:
     if equation.primitive.name in _STATED:
-        return comparable_key(equation.params["call_jaxpr"])
+        return key_of(equation.params["call_jaxpr"])
     return _parameters(equation.params)
 
 
 def _parameters(params: Mapping[str, Any]) -> Hashable:
-    return tuple((key, comparable_key(value)) for key, value in sorted(params.items()))
+    return tuple((key, key_of(value)) for key, value in sorted(params.items()))
 
 
-def comparable_key(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
+def key_of(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
     """A key that is equal for equal parameters or constants. A value that cannot be compared equals
     only itself. `inside` has the objects that it is an attribute of."""
     if isinstance(value, core.ClosedJaxpr):
-        return _known_by(value.jaxpr), tuple(map(comparable_key, value.consts))
+        return _known_by(value.jaxpr), tuple(map(key_of, value.consts))
     if isinstance(value, core.Jaxpr):
         return _known_by(value)
     leaves, structure = jax.tree.flatten(value)
     if len(leaves) != 1 or leaves[0] is not value:
-        return _arrangement(structure, inside), tuple(comparable_key(one, inside) for one in leaves)
+        return _arrangement(structure, inside), tuple(key_of(one, inside) for one in leaves)
     if isinstance(value, jax.tree_util.PyTreeDef):
         return _arrangement(value, inside)
     if isinstance(value, partial):
-        return partial, comparable_key((value.func, value.args, value.keywords), inside)
+        return partial, key_of((value.func, value.args, value.keywords), inside)
     if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return str(value.dtype), comparable_key(jax.random.key_data(value))
+        return str(value.dtype), key_of(jax.random.key_data(value))
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         plain = np.asarray(value)
         return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
@@ -183,7 +178,7 @@ def comparable_key(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
         return float, np.float64(value).tobytes()
     state = None if any(value is one for one in inside) else _state(value)
     if state is not None:
-        return type(value), comparable_key(state, (*inside, value))
+        return type(value), key_of(state, (*inside, value))
     return type(value), _Same(value)
 
 
@@ -191,7 +186,7 @@ def _arrangement(structure: Any, inside: tuple[Any, ...]) -> Hashable:
     """The key of a `PyTreeDef`. The metadata of a library's own node may hold objects too."""
     kind, about = structure.node_data() or (None, None)
     parts = tuple(_arrangement(part, inside) for part in structure.children())
-    return kind, comparable_key(about, inside) if about is not None else None, parts
+    return kind, key_of(about, inside) if about is not None else None, parts
 
 
 def _state(value: Any) -> Any:

@@ -41,7 +41,7 @@ from gradcheck_cli.engines.jax.wide import (
     wide_parameters,
 )
 from gradcheck_cli.engines.trace.complex_kernels import on_parts
-from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, run_on_places
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, on_places
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 SCOPE = "gradcheck_node_"
@@ -222,9 +222,7 @@ class JaxRecorder:
         def low(given: Sequence[Any]) -> list[Any]:
             return [jax.device_put(y) for y in wide(given)]
 
-        return self._add(
-            Step(name, tuple(args), (), low, wide, partial(run_on_places, wide), True)
-        )[0]
+        return self._add(Step(name, tuple(args), (), low, wide, partial(on_places, wide), True))[0]
 
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
@@ -254,7 +252,7 @@ class JaxRecorder:
             kernel = None if kernel is None else on_parts(kernel, pairs)
         exact: Callable[[Sequence[High]], list[High]] | None = None
         if moves:
-            exact = partial(run_on_places, wide)
+            exact = partial(on_places, wide)
         elif name in CHOSEN and not pairs:
             exact = partial(on_balls, partial(chosen, **params))
         elif kernel is not None:

@@ -24,7 +24,7 @@ def shaped(name: str, keyword: str = "shape") -> Function:
     return call
 
 
-def arange_arguments(name: str) -> Function:
+def arange_args(name: str) -> Function:
     """`arange` with all three of its numbers."""
 
     def call(framework: Any, start: int, stop: int | None, step: int, dtype: Any) -> Any:

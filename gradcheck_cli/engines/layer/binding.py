@@ -126,23 +126,19 @@ def parameters_of(function: Any) -> list[inspect.Parameter] | None:
     them several times, and reading them takes as long as a call of the layer."""
     if type(function) is MethodType:
         of_all = parameters_of(function.__func__)
-        return (
-            of_all[1:]
-            if of_all and of_all[0].kind in _BY_PLACE
-            else _signature_parameters(function)
-        )
+        return of_all[1:] if of_all and of_all[0].kind in _BY_PLACE else _own_parameters(function)
     if type(function) is not FunctionType or vars(function):  # it may state those of another
-        return _signature_parameters(function)
+        return _own_parameters(function)
     stated = (function.__code__, function.__defaults__, function.__kwdefaults__)
     before, found = _READ.get(function, ((), None))
     if not before or any(map(is_not, before, stated)):
-        found = _signature_parameters(function)
+        found = _own_parameters(function)
         if found is not None:
             _READ[function] = stated, found
     return found
 
 
-def _signature_parameters(function: Any) -> list[inspect.Parameter] | None:
+def _own_parameters(function: Any) -> list[inspect.Parameter] | None:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -191,9 +187,7 @@ def _by_name(
 
 
 def _call(
-    order: Sequence[tuple[str, Any]],
-    named: Sequence[tuple[str, Any]],
-    fixed: Mapping[str, Any],
+    order: Sequence[tuple[str, Any]], named: Sequence[tuple[str, Any]], fixed: Mapping[str, Any]
 ) -> Arranged:
     def value(part: tuple[str, Any], arrays: Mapping[str, Any]) -> Any:
         kind, what = part

@@ -31,7 +31,7 @@ from gradcheck_cli.engines.numpy.kernels import (
 )
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.trace.complex_kernels import constant, on_parts
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, elementwise, on_balls, run_on_places
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, elementwise, on_balls, on_places
 
 _METHODS = (
     *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "clip"),
@@ -228,13 +228,13 @@ class NumpyRecorder:
             wide = _of_pairs(call.wide, complex_)
             kernel = of_pairs(name)
             if name in DATA_MOVEMENT:
-                exact = partial(run_on_places, _of_pairs(call.low, complex_))
+                exact = partial(on_places, _of_pairs(call.low, complex_))
             elif kernel is not None:
                 exact = partial(call.exact_of_pairs, kernel, complex_)
         elif name == "astype":
             wide = exact = _as_it_is
         elif name in DATA_MOVEMENT:
-            exact = partial(run_on_places, call.low)
+            exact = partial(on_places, call.low)
         elif name in KERNELS:
             exact = partial(call.exact, KERNELS[name])
         step = Step(

@@ -21,13 +21,7 @@ from gradcheck_cli.engines.kit.lowerings import (
     Table,
     same_names,
 )
-from gradcheck_cli.engines.kit.signatures import (
-    arange_arguments,
-    contracted,
-    listed,
-    running,
-    shaped,
-)
+from gradcheck_cli.engines.kit.signatures import arange_args, contracted, listed, running, shaped
 from gradcheck_cli.engines.tensorflow import matrices, networks, shapes
 
 # Activation functions
@@ -233,7 +227,7 @@ TABLE: Table = {
     "conv2d": networks.conv2d,
     "conv_transpose2d": networks.conv_transpose2d,
     # Arrays made from their shape alone
-    "arange": arange_arguments("range"),
+    "arange": arange_args("range"),
     "eye": shapes.eye,
     "full": shapes.full,
     "full_like": shapes.full_like,

@@ -43,7 +43,7 @@ from gradcheck_cli.engines.tensorflow.kernels import (
     of_pairs,
 )
 from gradcheck_cli.engines.trace.complex_kernels import on_parts
-from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, run_on_places
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, on_places
 
 _WIDE = {
     int(narrow.as_datatype_enum): int(wide.as_datatype_enum)
@@ -275,7 +275,7 @@ class _Call:
 
     def exact(self, outputs: list[Any]) -> Callable[[Sequence[High]], list[High]] | None:
         if self._name in DATA_MOVEMENT:
-            return partial(run_on_places, self.wide)
+            return partial(on_places, self.wide)
         kernel = KERNELS.get(self._name)
         if self._name in CHOSEN:
             kernel = partial(CHOSEN[self._name], OfRun((), [y.numpy() for y in outputs]))

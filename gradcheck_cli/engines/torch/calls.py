@@ -12,13 +12,7 @@ import torch
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
 from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
-from gradcheck_cli.engines.trace.exact_kernels import (
-    OfRun,
-    is_reusable_symbol,
-    on_balls,
-    row,
-    run_on_places,
-)
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, is_general, on_balls, on_places, row
 
 _AS_BITS = torch.ops.aten.view.dtype
 
@@ -133,7 +127,7 @@ class Call:
         run made by its numbers are kept."""
         if moves and self._func is not _AS_BITS:
             is_view = getattr(self._func, "is_view", False)
-            return partial(run_on_places if is_view else _copied, self.wide)
+            return partial(on_places if is_view else _copied, self.wide)
         if name not in KERNELS and name not in CHOSEN:
             return None
         if self.is_complex() and name not in FOURIER:
@@ -156,14 +150,14 @@ class Call:
 
 def _copied(move: Callable[[Any], Any], given: Sequence[High]) -> list[High]:
     """Move the elements into a new array."""
-    return [_own(y, given) for y in run_on_places(move, given)]
+    return [_own(y, given) for y in on_places(move, given)]
 
 
 def _own(made: Any, given: Sequence[High]) -> Any:
     """Copy an unchanged argument into a node of its own if the program must hold for other numbers
     too. The layout of the result may differ, and a kernel then adds in another order or takes
     another loop."""
-    if is_reusable_symbol(made) and any(made is x for x in given):
+    if is_general(made) and any(made is x for x in given):
         return row("reshape")(made, shape=made.shape)
     return made
 

@@ -21,7 +21,7 @@ from gradcheck_cli.engines.kit.lowerings import (
     same_names,
 )
 from gradcheck_cli.engines.kit.signatures import (
-    arange_arguments,
+    arange_args,
     contracted,
     leading,
     listed,
@@ -181,7 +181,7 @@ TABLE: Table = {
     # Operations that pass a value on
     "stop_gradient": stop_gradient,
     # Arrays made from their shape alone
-    "arange": arange_arguments("arange"),
+    "arange": arange_args("arange"),
     "eye": shapes.eye,
     "full": shaped("full"),
     "ones": shaped("ones"),

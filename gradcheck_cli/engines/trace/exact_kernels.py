@@ -62,7 +62,7 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 def finite(x: Any, **how: Any) -> Any:
     """Whether numbers are finite, which all existing ones are. In a program that holds for other
     numbers, too, this is x = x."""
-    if is_reusable_symbol(x):
+    if is_general(x):
         return row("equal")(x, x)
     return is_finite(getattr(x, "value", x))
 
@@ -80,7 +80,7 @@ def is_symbol(x: Any) -> bool:
     return hasattr(x, "writer")
 
 
-def is_reusable_symbol(x: Any) -> bool:
+def is_general(x: Any) -> bool:
     """Whether it is a symbol of a program that also holds for other numbers."""
     return is_symbol(x) and not x.writer.public
 
@@ -95,7 +95,7 @@ def as_exact_array(y: Any) -> High:
     return objects(y) if y.dtype.kind == "f" else y
 
 
-def run_on_places(
+def on_places(
     move: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]],
     args: Sequence[High],
 ) -> list[High]:

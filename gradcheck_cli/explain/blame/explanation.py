@@ -181,10 +181,7 @@ def _proof(
     if executed.culprits:
         return proof_of(traces, executed.culprits, what), executed.repaired is not None
     if kind in IN_EVERY_PRECISION and _same_when_wider(traces, op):
-        return (
-            "float64 gives the same for the same inputs, so rounding is not the cause",
-            True,
-        )
+        return ("float64 gives the same for the same inputs, so rounding is not the cause", True)
     if kind == "absorbed epsilon" and not np.isfinite(op.result):
         return f"the constant is zero in {traces.fmt.name} before it is added", True
     if kind == "domain edge" and at_edge(traces, op):

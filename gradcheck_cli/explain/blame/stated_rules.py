@@ -12,7 +12,7 @@ from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.domain.thresholds import DIFFERENT_GRADIENTS
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.blame.single_op import single_op
-from gradcheck_cli.explain.blame.values import distinct_texts
+from gradcheck_cli.explain.blame.values import two_texts
 
 Both = dict[str, tuple[Array, Array]]
 """By argument: the derivative by the custom rule, and the right one."""
@@ -71,7 +71,7 @@ def _compare(
         if np.any(off):
             at = int(np.argmax(off))
             parameter = list(node.custom.forward.inputs)[list(call.values).index(name)]
-            given, right = distinct_texts(float(stated[at]), float(true[at]))
+            given, right = two_texts(float(stated[at]), float(true[at]))
             detail = (
                 f"your {rule} returns {given} for `{parameter}`; "
                 f"the derivative of forward is {right}"

@@ -27,7 +27,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def distinct_texts(one: float, other: float, digits: int = 6) -> tuple[str, str]:
+def two_texts(one: float, other: float, digits: int = 6) -> tuple[str, str]:
     """The texts of two numbers, with as many digits as it takes to tell them apart."""
     shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
     if shown[0] != shown[1] and 0 not in (one, other):
@@ -67,7 +67,7 @@ def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def call_words(name: str, numbers: Sequence[float], result: float) -> str:
+def call_phrase(name: str, numbers: Sequence[float], result: float) -> str:
     """An engine's operation with its inputs: "aten.mul.Tensor(1.14e+26, 2)". Inputs without a
     single number for the element (nan) are left out."""
     known = [n for n in numbers if not np.isnan(n)]

@@ -11,13 +11,7 @@ from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.blame.context import absorbed_by, accumulated
 from gradcheck_cli.explain.blame.first_bad_op import UNNAMED, backward_place
 from gradcheck_cli.explain.blame.traces import FAR, Traces, limit_of, not_finite
-from gradcheck_cli.explain.blame.values import (
-    application,
-    call_words,
-    distinct_texts,
-    element,
-    number,
-)
+from gradcheck_cli.explain.blame.values import application, call_phrase, element, number, two_texts
 
 LONGEST = 40  # the most characters of a formula that a sentence quotes
 SHOWN_TERMS = 4  # the most terms of a sum to show
@@ -47,7 +41,7 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
 def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
     seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
     right = "" if right == seen else f"{right} = "
-    result, exact = distinct_texts(op.result, op.exact, 9)
+    result, exact = two_texts(op.result, op.exact, 9)
     return (
         f"the contributions to {quoted(traces.program.nodes[index].text)} cancel: "
         f"{seen} = {result}; exact: {right}{exact}"
@@ -61,7 +55,7 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
         told = "" if y is None else f" {number(y, 9)}"
         return f"derivative computed from the rounded result{told}: gives {_computed_and_exact(op)}"
     if kind == "clip that kills the gradient":
-        result_told, exact_told = distinct_texts(result, exact)
+        result_told, exact_told = two_texts(result, exact)
         return f"derivative is {result_told} on this side of the bound; exact: {exact_told}"
     if kind == "tie" and result != exact:
         return f"takes a different branch from exact arithmetic: gives {_computed_and_exact(op)}"
@@ -89,7 +83,7 @@ def _equation(op: Operation, shown: str) -> str:
 
 def _computed_and_exact(op: Operation, digits: int = 6) -> str:
     """The computed result, and the exact one."""
-    result, exact = distinct_texts(op.result, op.exact, digits)
+    result, exact = two_texts(op.result, op.exact, digits)
     return f"{result}; exact: {exact}"
 
 
@@ -130,19 +124,19 @@ def _operation_words(traces: Traces, op: Operation) -> str:
     """The operation with its inputs: as in the formula if it is the node's own, else with the
     engine's name."""
     if op.node is None:
-        return call_words(op.name, op.inputs, op.result)
+        return call_phrase(op.name, op.inputs, op.result)
     node = traces.program.nodes[op.node]
     args = [traces.narrow.values.get(i) for i in node.args]
     if any(a is None for a in args):
-        return call_words(op.name or node.op, op.inputs, op.result)
+        return call_phrase(op.name or node.op, op.inputs, op.result)
     own = application(node, [np.asarray(a) for a in args], op.index)
     if op.phase == "forward":
         value = traces.narrow.values.get(op.node)
         whole = value is not None and np.shape(value) and len(op.index) != np.ndim(value)
-        return call_words(op.name, op.inputs, op.result) if whole else own
+        return call_phrase(op.name, op.inputs, op.result) if whole else own
     if op.name == UNNAMED:
         return f"the derivative of {own}"
-    return call_words(op.name, op.inputs, op.result)
+    return call_phrase(op.name, op.inputs, op.result)
 
 
 def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
@@ -175,9 +169,9 @@ def _absorption_words(traces: Traces, op: Operation) -> list[str]:
 
 def _derivative_story(traces: Traces, op: Operation) -> str:
     if op.node is None:
-        return f"{call_words(op.name, op.inputs, op.result)} = {number(op.result)}"
+        return f"{call_phrase(op.name, op.inputs, op.result)} = {number(op.result)}"
     node = traces.program.nodes[op.node]
-    shown = call_words(op.name, op.inputs, op.result)
+    shown = call_phrase(op.name, op.inputs, op.result)
     told = f"{shown} = {_computed_and_exact(op, 3) if np.isfinite(op.exact) else number(op.result)}"
     if (index := accumulated(traces, op)) is not None:
         return f"the contributions to {quoted(traces.program.nodes[index].text)}: {told}"

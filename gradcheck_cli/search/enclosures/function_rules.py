@@ -68,11 +68,11 @@ def from_zero(x: Enclosed, slope: Bounds, part: Bounds) -> tuple[Bounds, Bounds]
         factor = up(slope * part)
         near = factor <= _NEAR
         d = np.where(near, np.where(x.d == 0, 0.0, x.d * factor), 0.0)
-        a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), error_bound(x) * slope)
-    return up(d), np.where(error_bound(x) == 0, 0.0, up(a))
+        a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), error_of(x) * slope)
+    return up(d), np.where(error_of(x) == 0, 0.0, up(a))
 
 
-def error_bound(x: Enclosed) -> Bounds:
+def error_of(x: Enclosed) -> Bounds:
     return np.where(x.bad, np.inf, x.error)
 
 
@@ -89,7 +89,7 @@ def _power_of(function: Any, turned: float) -> Rule:
             top = up(function(above))
             gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
             x = replace(x, bad=x.bad & ~(gone & x.overflows))
-            moves = error_bound(x) + (0.0 if turned == 0 else own * (x.most + error_bound(x)))
+            moves = error_of(x) + (0.0 if turned == 0 else own * (x.most + error_of(x)))
             d = np.where(gone, 0.0, up(np.expm1(moves)))
         a = np.where(gone, top, 0.0)
         how: Any = {"within": (0.0, np.inf), "plain": True, "single": turned == 0}
@@ -111,7 +111,7 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its slope is exp(x), and expm1(x) / x grows with x, to 1 at 0."""
     with np.errstate(all="ignore"):
         ends = np.expm1(x.lo), np.expm1(x.hi)
-        slope = np.exp(x.hi + error_bound(x))
+        slope = np.exp(x.hi + error_of(x))
         part = np.where(x.lo < 0, x.lo / np.expm1(x.lo), 1.0)
     d, a = from_zero(x, slope, part)
     flush = rounding.flush
@@ -125,7 +125,7 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             least = shift + x.lo
-            e = x.relative if shift == 0 else up(error_bound(x) / least)
+            e = x.relative if shift == 0 else up(error_of(x) / least)
             pole = least <= 0
             bad = pole | ~(e < 1)
             ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
@@ -184,7 +184,7 @@ def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
     overflows, in place of a number below the smallest normal one."""
     with np.errstate(all="ignore"):
         ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
-        d = up(np.expm1(error_bound(x)) + rounding.approximation)
+        d = up(np.expm1(error_of(x)) + rounding.approximation)
     least = rounding.normal
     return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
 
@@ -204,7 +204,7 @@ def _logistic_density(rate: float, top: float) -> Rule:
         with np.errstate(all="ignore"):
             e_far, e_near = (np.exp(-rate * size) for size in (x.most, x.least))
             ends = 4 * top * e_far / (1 + e_far) ** 2, 4 * top * e_near / (1 + e_near) ** 2
-            d = up(np.expm1(rate * error_bound(x)))
+            d = up(np.expm1(rate * error_of(x)))
         least = rounding.normal
         return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, top))
 
@@ -219,7 +219,7 @@ RULES["sech_squared"] = _logistic_density(2, 1.0)
 def softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         ends = np.logaddexp(0, x.lo), np.logaddexp(0, x.hi)
-        d = up(np.expm1(error_bound(x)))
+        d = up(np.expm1(error_of(x)))
     found = library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
     return found
 
@@ -235,7 +235,7 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
             lo = np.where(_meets(x, trough), -1.0, lo)
             far = ~(x.most < 2.0**40)
         ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
-        d, a = np.zeros(x.lo.shape), error_bound(x)
+        d, a = np.zeros(x.lo.shape), error_of(x)
         if function is np.sin:
             with np.errstate(all="ignore"):
                 size = np.minimum(x.most, 3.0)
@@ -264,7 +264,7 @@ def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The derivative of its logarithm is below 1. Also computed by exp(|x| - log 2), whose argument
     is rounded, or by exp(|x|), which overflows before it does."""
     with np.errstate(all="ignore"):
-        d = up(np.expm1(error_bound(x)) + 2 * x.most * rounding.unit)
+        d = up(np.expm1(error_of(x)) + 2 * x.most * rounding.unit)
         ends = np.cosh(x.least), np.cosh(x.most)
     bad = beyond_exp(rounding, x)
     return library(rounding, x, ends, d, np.zeros(d.shape), bad, within=(1.0, np.inf))
@@ -275,7 +275,7 @@ def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """As cosh."""
     with np.errstate(all="ignore"):
         ends = np.sinh(x.lo), np.sinh(x.hi)
-        d, a = from_zero(x, np.cosh(x.most + error_bound(x)), np.ones(x.lo.shape))
+        d, a = from_zero(x, np.cosh(x.most + error_of(x)), np.ones(x.lo.shape))
         d = up(d + 2 * x.most * rounding.unit)
     return library(rounding, x, ends, d, a, beyond_exp(rounding, x), plain=rounding.flush)
 
@@ -284,14 +284,14 @@ def beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
     """Whether exp(|x|) may overflow where functions are computed."""
     largest = max(rounding.largest, float(np.finfo(np.float32).max))
     with np.errstate(all="ignore"):
-        return np.asarray(~(x.most + error_bound(x) < np.log(largest) * (1 - rounding.library)))
+        return np.asarray(~(x.most + error_of(x) < np.log(largest) * (1 - rounding.library)))
 
 
 @rule("tan")
 def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Between two poles."""
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         wide = Enclosed(x.lo - e, x.hi + e, x.d, x.a, x.bad, x.undefined)
         pole = _meets(wide, np.pi / 2) | _meets(wide, -np.pi / 2)
         real = _meets(x, np.pi / 2) | _meets(x, -np.pi / 2)
@@ -308,7 +308,7 @@ def _on_one(function: Any, falls: bool) -> Rule:
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
-            e = error_bound(x)
+            e = error_of(x)
             most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
             ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
             ends = ends[::-1] if falls else ends
@@ -340,7 +340,7 @@ def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Also computed as (log1p(x) - log1p(-x)) / 2."""
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
         ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
         d, a = from_zero(x, 1 / ((1 - most) * (1 + most)), np.ones(e.shape))
@@ -353,7 +353,7 @@ def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("acosh")
 def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         low = x.lo - e
         ends = np.arccosh(np.maximum(x.lo, 1)), np.arccosh(np.maximum(x.hi, 1))
         a = np.where(e == 0, 0.0, up(e / np.sqrt((low - 1) * (low + 1))))
@@ -367,7 +367,7 @@ def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _log1mexp(rounding: Rounding, x: Enclosed) -> Enclosed:
     """log(1 - exp(-x)) grows to 0, by 1 / (exp(x) - 1)."""
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         lowest = x.lo - e
         bad, pole = ~(lowest > 0), x.lo <= 0
         a = np.where(e == 0, 0.0, up(e / np.expm1(lowest)))

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.special
 
 from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed, Rounding, up
-from gradcheck_cli.search.enclosures.function_rules import error_bound, library, steady
+from gradcheck_cli.search.enclosures.function_rules import error_of, library, steady
 from gradcheck_cli.search.enclosures.rules import rule
 from reference_engine.traced import ROWS
 
@@ -29,7 +29,7 @@ def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
     """It falls. Its logarithm has the slope 2 x - 2 / (sqrt(pi) erfcx(x)), which grows to 0. Below
     0 it is computed as 2 exp(x^2) less what is small."""
     with np.errstate(all="ignore"):
-        e, below = error_bound(x), np.minimum(x.lo, 0)
+        e, below = error_of(x), np.minimum(x.lo, 0)
         low = x.lo - e
         slope = 2 / np.sqrt(np.pi) / scipy.special.erfcx(low) - 2 * low
         steepest = np.where(low > 1e4, 1e-4, slope)  # 1 / x, where its two parts cancel
@@ -44,7 +44,7 @@ def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _normal_hazard(rounding: Rounding, x: Enclosed) -> Enclosed:
     """It falls from -x to 0. Its logarithm has the slope -(x + h), which grows in size."""
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         steepest = ROWS["normal_excess"].raw(x.hi + e)
         own = 4 * rounding.library + 8 * rounding.unit * np.square(x.most)
         d = up(np.expm1(up(np.where(e == 0, 0.0, e * steepest)) + own))
@@ -60,7 +60,7 @@ def _normal_excess(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         ends = ROWS["normal_excess"].raw(x.lo), ROWS["normal_excess"].raw(x.hi)
         own = 4 * rounding.library + 8 * rounding.unit * np.square(x.most)
-        d, a = up(np.broadcast_to(own, x.lo.shape)), up(error_bound(x))
+        d, a = up(np.broadcast_to(own, x.lo.shape)), up(error_of(x))
     return library(rounding, x, _widened(*ends, x.most), d, a, within=(0.0, np.inf))
 
 
@@ -69,7 +69,7 @@ def _log_ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
     """It grows by `normal_hazard`, which falls. Computed as log1p(-erfc(x / sqrt(2)) / 2), or as
     log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where both parts are below 0; erfc loses x^2 ulps."""
     with np.errstate(all="ignore"):
-        e, far = error_bound(x), np.maximum(x.hi, 0)
+        e, far = error_of(x), np.maximum(x.hi, 0)
         ends = scipy.special.log_ndtr(x.lo), scipy.special.log_ndtr(x.hi)
         a = up(np.where(e == 0, 0.0, e * ROWS["normal_hazard"].raw(x.lo - e)))
         d = up(4 * rounding.library + 8 * rounding.unit * np.square(far))

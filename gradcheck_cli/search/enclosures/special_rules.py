@@ -24,7 +24,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
 from gradcheck_cli.search.enclosures.function_rules import (
     along,
     beyond_exp,
-    error_bound,
+    error_of,
     library,
     steady,
 )
@@ -60,7 +60,7 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     narrow = rounding.unit > 2.0**-23
     a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
     with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
-        bad = rounding.loose & ~(up(x.most + error_bound(x)) ** 2 < rounding.largest)
+        bad = rounding.loose & ~(up(x.most + error_of(x)) ** 2 < rounding.largest)
     a, flush = np.where(bad, np.inf, a), rounding.flush
     return library(
         rounding, x, ends, along(x.d), a, bad, within=(-1.0, 1.0), plain=flush, single=not narrow
@@ -72,7 +72,7 @@ def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The derivative of its logarithm is below 2 x + 1.13 in size, for x above 0, and below 1.13
     elsewhere. It is computed by exp(-x^2), whose argument is rounded."""
     with np.errstate(all="ignore"):
-        e, far = error_bound(x), np.maximum(x.hi, 0)
+        e, far = error_of(x), np.maximum(x.hi, 0)
         ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
         own = rounding.unit * (1 + far) ** 2
         d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + 8 * own)
@@ -91,7 +91,7 @@ def _bell(scale: float, peak: float) -> Rule:
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
-            e = error_bound(x)
+            e = error_of(x)
             ends = peak * np.exp(-scale * x.most**2), peak * np.exp(-scale * x.least**2)
             exponent = scale * (e * (2 * x.most + e) + 3 * rounding.unit * (x.most + e) ** 2)
             d = up(np.expm1(up(exponent)) + rounding.unit)
@@ -109,7 +109,7 @@ RULES["normal_density"] = _bell(0.5, float(1 / np.sqrt(2 * np.pi)))
 def _ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its slope is below 0.4. It may be computed as (1 + erf(x / sqrt(2))) / 2."""
     ends = scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)
-    a = up(0.4 * error_bound(x) + _of_one(rounding))
+    a = up(0.4 * error_of(x) + _of_one(rounding))
     return library(rounding, x, _tails(ends, x.most), np.zeros(a.shape), a, within=(0.0, 1.0))
 
 
@@ -130,7 +130,7 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
         steep = np.where(near[0] < 1.0, 0.5, far[0] * near[2])  # |w| f'(w) is below 0.49
         own = (8 if approximate else 2) * rounding.unit * np.minimum(steep, 0.5)
         narrow = 0.0 if approximate or rounding.unit < 2.0**-25 else _NARROW_ERF
-        a = up(0.5 * (error_bound(x) + rounding.library * size + own + narrow))
+        a = up(0.5 * (error_of(x) + rounding.library * size + own + narrow))
         ends = _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most)
         slack = 5e-4 if approximate else 0.0  # between both forms, 0.0005 at most
         lo, hi = np.maximum(ends[0] - slack, 0.0), np.minimum(ends[1] + slack, 1.0)
@@ -138,7 +138,7 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
         share = rounded(rounding, value, relative=2 * rounding.unit, least=rounding.library_least)
     found = multiply(rounding, x, share)
     with np.errstate(all="ignore"):  # x (1 + f) is up to twice as large
-        bad = found.bad | ~(2 * (x.most + error_bound(x)) < rounding.largest)
+        bad = found.bad | ~(2 * (x.most + error_of(x)) < rounding.largest)
     a = np.where(bad, np.inf, found.a + rounding.library_least)
     return replace(found, a=a, bad=bad, overflows=False)
 
@@ -206,7 +206,7 @@ def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
-            e = up(error_bound(x) + (2 * rounding.unit if rounding.loose else 0.0))
+            e = up(error_of(x) + (2 * rounding.unit if rounding.loose else 0.0))
             low, high = x.lo - e, x.hi + e
             bad, pole = ~((low > ends[0]) & (high < ends[1])), (x.lo <= ends[0]) | (x.hi >= ends[1])
             steepest = np.maximum(*(slope(function(np.clip(t, *ends))) for t in (low, high)))
@@ -243,7 +243,7 @@ def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
-            e = error_bound(x)
+            e = error_of(x)
             if odd:
                 lo, hi = function(x.lo), function(x.hi)
                 steepest = 0.5 if scaled else scipy.special.i0(x.most + e)
@@ -288,7 +288,7 @@ def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
     one = exact(np.ones(x.lo.shape))
     found = divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         beyond = ~((x.lo - e >= 0) & (x.hi + e <= 1))
     bad, undefined = found.bad | beyond, found.undefined | (x.lo < 0) | (x.hi > 1)
     d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
@@ -352,8 +352,8 @@ def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
             falls, np.minimum(*ends), np.where(x.most <= 1, 0.0, -np.minimum(0.2173, far))
         )
         hi = np.where(falls, np.maximum(*ends), far)
-        a = up(1.4 * error_bound(x) + 8 * rounding.library)
-        beyond = ~(3.15 * (x.most + error_bound(x)) < rounding.largest)  # then pi x is infinite
+        a = up(1.4 * error_of(x) + 8 * rounding.library)
+        beyond = ~(3.15 * (x.most + error_of(x)) < rounding.largest)  # then pi x is infinite
     ends, zero = (lo - 2.0**-45, hi + 2.0**-45), np.zeros(a.shape)
     a = np.where(beyond, np.inf, a)
     return library(rounding, x, ends, zero, a, beyond, within=(-0.2173, 1.0))
@@ -363,15 +363,11 @@ def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _above_zero(
-    rounding: Rounding,
-    x: Enclosed,
-    ends: tuple[Bounds, Bounds],
-    steepest: Bounds,
-    own: float,
+    rounding: Rounding, x: Enclosed, ends: tuple[Bounds, Bounds], steepest: Bounds, own: float
 ) -> Enclosed:
     """A function with a pole at 0, of this slope at most; off by `own` ulps of 1 where it is 0."""
     with np.errstate(all="ignore"):
-        e = error_bound(x)
+        e = error_of(x)
         pole = ~(x.lo > 0)
         bad = pole | ~(x.lo - e > 0)
         a = up(np.where(e == 0, 0.0, e * steepest) + own * rounding.library)
@@ -385,7 +381,7 @@ def _above_zero(
 def _nearest(x: Enclosed) -> Bounds:
     """The least number that the computed argument may be; not below the smallest one above 0."""
     with np.errstate(all="ignore"):
-        return np.asarray(np.maximum(x.lo - error_bound(x), 5e-324))
+        return np.asarray(np.maximum(x.lo - error_of(x), 5e-324))
 
 
 @rule("lgamma")
@@ -395,7 +391,7 @@ def _lgamma(rounding: Rounding, x: Enclosed) -> Enclosed:
         one, other = scipy.special.gammaln(low), scipy.special.gammaln(high)
         inside = (low <= _LEAST_GAMMA) & (high >= _LEAST_GAMMA)
         least = np.where(inside, scipy.special.gammaln(_LEAST_GAMMA), np.minimum(one, other))
-        slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + error_bound(x))]
+        slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + error_of(x))]
         most = np.maximum(one, other)
         fits = 1.001 * (most + high) < rounding.largest  # it has x log(x), from which x is taken
     x = replace(x, bad=x.bad | ~fits, overflows=False)

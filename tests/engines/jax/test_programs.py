@@ -16,7 +16,7 @@ import pytest
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.jax.layer import JaxSubject
-from gradcheck_cli.engines.jax.programs import Compiled, comparable_key, programs_known
+from gradcheck_cli.engines.jax.programs import Compiled, key_of, programs_known
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 
@@ -164,16 +164,16 @@ def test_parameters_are_known_by_what_they_hold() -> None:
         held = {"a": (np.array([number]), Plain([number, None])), "b": partial(max, number)}
         return held, jax.tree.structure([held, Plain(number)])
 
-    assert comparable_key(made(1.0)) == comparable_key(made(1.0))
-    assert comparable_key(made(1.0)) != comparable_key(made(2.0))
+    assert key_of(made(1.0)) == key_of(made(1.0))
+    assert key_of(made(1.0)) != key_of(made(2.0))
 
 
 def test_parameters_without_contents_are_known_by_identity() -> None:
     one, other = Empty(), Empty()
-    assert comparable_key(one) == comparable_key(one) != comparable_key(other)
+    assert key_of(one) == key_of(one) != key_of(other)
     loop = Plain(None)
     loop.value = loop
-    assert comparable_key(loop) == comparable_key(loop)
+    assert key_of(loop) == key_of(loop)
 
 
 def test_a_branch_on_a_number_is_an_error_under_jit_that_names_the_layer(

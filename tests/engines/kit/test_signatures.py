@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradcheck_cli.engines.kit.signatures import (
-    arange_arguments,
+    arange_args,
     contracted,
     leading,
     listed,
@@ -28,7 +28,7 @@ def test_a_shape_is_a_tuple_behind_the_arrays() -> None:
 
 
 def test_a_range_has_all_three_of_its_numbers() -> None:
-    arange = arange_arguments("math.f")
+    arange = arange_args("math.f")
     assert arange(FRAMEWORK, 4, None, 1, "d") == ((0, 4, 1), {"dtype": "d"})
     assert arange(FRAMEWORK, 4, 1, 1, "d") == ((4, 4, 1), {"dtype": "d"})
 

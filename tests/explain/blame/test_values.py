@@ -10,11 +10,11 @@ import pytest
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.explain.blame.values import (
     application,
-    call_words,
-    distinct_texts,
+    call_phrase,
     element,
     first_index,
     number,
+    two_texts,
 )
 from tests.conftest import program_of
 
@@ -33,7 +33,7 @@ NAN, INF = np.nan, np.inf
 def test_numbers_that_are_not_known_are_not_shown(
     numbers: list[float], result: float, text: str
 ) -> None:
-    assert call_words("sum", numbers, result) == text
+    assert call_phrase("sum", numbers, result) == text
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_first_index(mask: Any, index: tuple[int, ...]) -> None:
 
 
 def test_two_numbers_are_shown_until_they_differ() -> None:
-    assert distinct_texts(0.5, 0.25) == ("0.5", "0.25")
-    assert distinct_texts(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
-    assert distinct_texts(1.5, 1.5) == ("1.5", "1.5")
-    assert distinct_texts(9.5, 7.999999999999998) == ("9.5", "8")
-    assert distinct_texts(1.0, 1.0000000001) == ("1", "1.0000000001")
+    assert two_texts(0.5, 0.25) == ("0.5", "0.25")
+    assert two_texts(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
+    assert two_texts(1.5, 1.5) == ("1.5", "1.5")
+    assert two_texts(9.5, 7.999999999999998) == ("9.5", "8")
+    assert two_texts(1.0, 1.0000000001) == ("1", "1.0000000001")

@@ -43,7 +43,7 @@ def test_a_function_within_its_values() -> None:
 
 def test_what_moves_an_unknown_number_is_unknown() -> None:
     bad = RULES["exp"](FLOAT32, exact([1000.0]))
-    assert np.isinf(function_rules.error_bound(bad)).all()
+    assert np.isinf(function_rules.error_of(bad)).all()
 
 
 @pytest.mark.parametrize(

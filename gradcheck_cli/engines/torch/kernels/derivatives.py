@@ -77,7 +77,7 @@ def _layer_norm(
     inner, outer = tuple(range(rank, x.ndim)), tuple(range(rank))
     y = (x - mean) * scale
     scaled = g if weight is None else g * weight
-    if exact.is_reusable_symbol(x):
+    if exact.is_general(x):
         along = _as_the_kernel_has_it(scaled, x, mean, scale, inner)
         bars = along, row("sum")(g * y, axis=outer), row("sum")(g, axis=outer)
         return tuple(bar for bar, asked in zip(bars, wanted, strict=True) if asked)
@@ -125,7 +125,7 @@ def _nll(
 
 def _cross_entropy(g: Any, p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
     slope = (p - y) / (p * (1 - p))
-    if exact.is_reusable_symbol(p):
+    if exact.is_general(p):
         slope = row("where")(p * (1 - p) >= BOUNDED_BELOW, slope, np.inf)
     slope = slope if weight is None else slope * weight
     return g * slope / (p.size if reduction == 1 else 1)

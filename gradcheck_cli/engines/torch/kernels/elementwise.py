@@ -80,7 +80,7 @@ def _logit(x: Any, eps: float | None = None) -> Any:
 def _is_nan(x: Any) -> Any:
     """A symbolic mask if the program must hold for other numbers too; otherwise the mask of the
     run."""
-    return row("not_equal")(x, x) if exact.is_reusable_symbol(x) else (None,)
+    return row("not_equal")(x, x) if exact.is_general(x) else (None,)
 
 
 def _log_sigmoid(x: Any) -> Any:

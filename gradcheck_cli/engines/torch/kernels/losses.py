@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, is_reusable_symbol, row, run_on_places
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, is_general, on_places, row
 
 BOUNDED_BELOW = 2.0**-39
 """The smallest p (1 - p) at which PyTorch's binary cross-entropy certainly equals its formula: its
@@ -25,7 +25,7 @@ def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> An
     deviation from the formula. A program that must hold for other numbers is infinite if the bounds
     may matter."""
     terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
-    if is_reusable_symbol(p):
+    if is_general(p):
         terms = row("where")(p * (1 - p) >= BOUNDED_BELOW, terms, np.inf)
     return _averaged(terms if weight is None else terms * weight, reduction)
 
@@ -63,8 +63,8 @@ def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: i
     kept = labels != ignore_index
     places = np.where(kept, labels, 0)
     places_of = np.expand_dims(places, axis)
-    if is_reusable_symbol(log_p):
-        (chosen,) = run_on_places(lambda of: [np.take_along_axis(of[0], places_of, axis)], [log_p])
+    if is_general(log_p):
+        (chosen,) = on_places(lambda of: [np.take_along_axis(of[0], places_of, axis)], [log_p])
     else:
         chosen = row("take_along_axis")(log_p, places_of, axis=axis)
     weights: Any = np.asarray(kept, np.float64)
@@ -72,7 +72,7 @@ def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: i
         weights = row("take")(weight, places, axis=0) * weights
     terms = -row("reshape")(chosen, shape=labels.shape) * weights
     count: Any = None
-    if is_reusable_symbol(log_p) and isinstance(weights, np.ndarray):
+    if is_general(log_p) and isinstance(weights, np.ndarray):
         count = log_p.writer.constant(np.asarray(0.0 if reduction == 0 else weights.sum()))
     if reduction == 0:
         return terms, count

@@ -23,7 +23,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
 
 
 def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    if any(map(exact.is_reusable_symbol, (a, b, c))):
+    if any(map(exact.is_general, (a, b, c))):
         if alpha != 1 or beta != 1 or a.ndim != 2:
             raise ValueError("where its factors are multiplied is not known")
         return _one_sum(c, a, b)

@@ -92,7 +92,7 @@ def _extreme(name: str) -> Kernel:
 def _order(name: str, x: Any, dim: int, **how: Any) -> Any:
     """The positions of sorted elements along an axis. They are symbolic if the program must hold
     for other numbers too, and otherwise those of the run."""
-    if not (exact.is_reusable_symbol(x) and x.ndim):
+    if not (exact.is_general(x) and x.ndim):
         return None
     return row(name)(x, axis=dim, **how)
 
