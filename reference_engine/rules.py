@@ -149,20 +149,14 @@ class Reduction:
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
-        terms = self.part(
-            x_dots[0], _keepdims(y, x, axis), x, axis, **_without_reduction_keywords(keywords)
-        )
+        terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis, **_own_keywords(keywords))
         return ROWS["sum"](terms, axis=axis, keepdims=keywords.get("keepdims", False))
 
     def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
         op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
         kept = None if y is None else _keepdims(y, x, axis)
-        return [
-            self.part(
-                _keepdims(y_bar, x, axis), kept, x, axis, **_without_reduction_keywords(keywords)
-            )
-        ]
+        return [self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_own_keywords(keywords))]
 
 
 class LinearReduction(Reduction):
@@ -266,7 +260,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(int(a) % ndim for a in axes))
 
 
-def _without_reduction_keywords(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+def _own_keywords(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keywords without those that every reduction has."""
     if not keywords:
         return keywords

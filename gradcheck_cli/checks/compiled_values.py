@@ -55,15 +55,11 @@ def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Fin
     exact = written if layer.highest is narrow else layer.highest.value({})
     if np.any(same):
         words = "differs from the layer as written, in every precision"
-        return _finding_of_elements(
-            layer, Codes.WRONG_OUTPUT, words, compiled, exact, written, same
-        )
+        return _finding(layer, Codes.WRONG_OUTPUT, words, compiled, exact, written, same)
     off &= _half_lost(narrow, compiled, exact)
     if not np.any(off):
         return None
-    return _finding_of_elements(
-        layer, Codes.UNDECIDED, IN_ONE_PRECISION, compiled, exact, written, off
-    )
+    return _finding(layer, Codes.UNDECIDED, IN_ONE_PRECISION, compiled, exact, written, off)
 
 
 def _value(subject: Subject, stage: str = "") -> Array:
@@ -107,7 +103,7 @@ def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, 
     return f"right with {before}, wrong from {last} on", last
 
 
-def _finding_of_elements(
+def _finding(
     layer: BoundLayer,
     code: str,
     words: str,

@@ -28,9 +28,7 @@ SHOWN = 4  # numbers of a point that a message shows
 
 
 def over_the_domain(
-    problem: LayerProblem,
-    answer: LayerAnswer,
-    examined: Callable[[LayerProblem], LayerAnswer],
+    problem: LayerProblem, answer: LayerAnswer, examined: Callable[[LayerProblem], LayerAnswer]
 ) -> LayerAnswer:
     """Return the answer with the errors at points drawn from the domain, if an input has a finite
     bound. The draws are seeded. An error that the given point has shown is not reported again."""

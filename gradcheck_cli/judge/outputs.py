@@ -94,15 +94,11 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         unstable = _unstable(case, output, ulps)
         says = unstable & _documented_elements(case, evaluation, output)
         if np.any(unstable & ~says):
-            yield _inaccurate_output(case, evaluation, output, ulps, unstable & ~says)
+            yield _inaccurate(case, evaluation, output, ulps, unstable & ~says)
         elif np.any(says):
-            yield _inaccurate_output(
-                case, evaluation, output, ulps, says, Codes.DOCUMENTED_APPROXIMATION
-            )
+            yield _inaccurate(case, evaluation, output, ulps, says, Codes.DOCUMENTED_APPROXIMATION)
         elif np.any(sensitive := _sensitive(case, output, ulps)):
-            yield _inaccurate_output(
-                case, evaluation, output, ulps, sensitive, Codes.ILL_CONDITIONED
-            )
+            yield _inaccurate(case, evaluation, output, ulps, sensitive, Codes.ILL_CONDITIONED)
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
@@ -234,7 +230,7 @@ def output_entries(
     )
 
 
-def _inaccurate_output(
+def _inaccurate(
     case: Case,
     evaluation: Evaluation,
     output: Array,

@@ -102,11 +102,7 @@ def best_fix(
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
         if tried == _MOST or allowed.is_spent:
             break
-        if (
-            candidate.custom
-            or candidate.kink
-            or not _agree_at_probes(spec, candidate, domain, seed)
-        ):
+        if candidate.custom or candidate.kink or not _agree(spec, candidate, domain, seed):
             continue
         tried += 1
         share = max(allowed.left, 0.1) / 2
@@ -142,7 +138,7 @@ def _rank(fix: SearchedFix) -> tuple[int, int]:
     return len(fix.found), -len(fix.proven)
 
 
-def _agree_at_probes(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
+def _agree(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
     """Check whether the values of both formulas agree at most probes where both have one."""
     points = probes(domain, (), np.random.default_rng(seed))[:BATCH]
     arrays = domain.arrays(domain.numbers(filled(points, BATCH)))

@@ -73,19 +73,18 @@ def _is_plain(kind: Kind, answers: Answers) -> bool:
 def _undefined(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
     """Points whose estimate is infinite or nan."""
     return _most(
-        _any_in_row(~np.isfinite(one)) for one in (estimate.value, *estimate.gradients.values())
+        _any_of(~np.isfinite(one)) for one in (estimate.value, *estimate.gradients.values())
     )
 
 
 def _lost_value(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
     lost = ~np.isfinite(answers.value)
-    return _any_in_row(lost) + _any_in_row(lost & (np.abs(estimate.value) <= fmt.largest))
+    return _any_of(lost) + _any_of(lost & (np.abs(estimate.value) <= fmt.largest))
 
 
 def _lost_gradient(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
     return _most(
-        _any_in_row(broken)
-        + _any_in_row(broken & (np.abs(estimate.gradients[name]) <= fmt.largest))
+        _any_of(broken) + _any_of(broken & (np.abs(estimate.gradients[name]) <= fmt.largest))
         for name, gradient in answers.gradients.items()
         for broken in (~np.isfinite(gradient),)
     )
@@ -130,7 +129,7 @@ def relative_errors(answers: Answers, estimate: Answers) -> Array:
     return np.asarray(found)
 
 
-def _any_in_row(mask: Array) -> Array:
+def _any_of(mask: Array) -> Array:
     return np.asarray(np.any(mask.reshape(len(mask), -1), axis=1), np.float64)
 
 

@@ -364,10 +364,10 @@ class Proof:
             lows, highs = self._arrays(low[begin : begin + _BATCH], high[begin : begin + _BATCH])
             value, *gradients = self._gradient(lows, highs, len(low[begin : begin + _BATCH]))
             assert value is not None
-            found = _bits("value-nonfinite", _any_in_row(value.broken))
+            found = _bits("value-nonfinite", _any_of(value.broken))
             for g in gradients:
                 if g is not None:
-                    found |= _bits("gradient-nonfinite", _any_in_row(g.broken))
+                    found |= _bits("gradient-nonfinite", _any_of(g.broken))
             parts.append(found)
         return np.concatenate(parts)
 
@@ -385,7 +385,7 @@ class Proof:
         if wanted & _BIT["undefined"]:
             (formula,) = self._formula(lows, highs, count)
             assert formula is not None
-            found |= _bits("undefined", ~_any_in_row(formula.undefined))
+            found |= _bits("undefined", ~_any_of(formula.undefined))
         if wanted & ~_BIT["undefined"]:
             boxes = _Boxes(low, high, self._gradient.over(lows, highs, count))
             value, *gradients = boxes.run.first(count)
@@ -418,16 +418,16 @@ class Proof:
 
     def _of_value(self, value: Enclosed, moved: Array, boxes: _Boxes, wanted: np.uint8) -> Array:
         value = value.map(lambda part: part.reshape(len(boxes.low), -1))
-        good = ~_any_in_row(value.bad)
+        good = ~_any_of(value.bad)
         off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
         if wanted & _BIT["value-inaccurate"] and off.any():
             off &= value.bad | ~self._excused_elements(0)
-            asked = good & _any_in_row(off)
+            asked = good & _any_of(off)
             sharp, by_slopes = self._sharper(0, value, boxes, asked)
             moved = np.maximum(moved, _MARGIN * by_slopes)
             off &= ~(self._is_near(sharp) | (sharp.error <= EXCUSED_MOVES * moved))
-            self._adjoint.note(int(np.sum(asked & ~_any_in_row(off))))
-        return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any_in_row(off))
+            self._adjoint.note(int(np.sum(asked & ~_any_of(off))))
+        return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any_of(off))
 
     def _is_near(self, value: Enclosed) -> Array:
         """Mark the values that are right to half of the digits, or too small to count."""
@@ -536,13 +536,11 @@ class Proof:
             if one is None:
                 continue
             g = one.map(lambda part: part.reshape(count, -1))
-            good &= ~_any_in_row(g.bad)
+            good &= ~_any_of(g.bad)
             lost, off = self._fails_of(g)
 
             def failing(lost: Array = lost, off: Array = off, good: Array = good) -> Array:
-                return good & (
-                    (kept_wanted & _any_in_row(lost)) | (right_wanted & _any_in_row(off))
-                )
+                return good & ((kept_wanted & _any_of(lost)) | (right_wanted & _any_of(off)))
 
             own = g.broken
             if failing().any():
@@ -559,10 +557,10 @@ class Proof:
                 own |= sharp.error <= allowed * np.maximum(moved, bent)
                 still = failing(lost & ~own, off & ~own)
                 self._adjoint.note(int(np.sum(asked & ~still)))
-                helped |= asked & ~still & _any_in_row(bent > moved)
+                helped |= asked & ~still & _any_of(bent > moved)
             self._bending.note(int(np.sum(helped)))
-            kept &= ~_any_in_row(lost & ~own)
-            right &= ~_any_in_row(off & ~own)
+            kept &= ~_any_of(lost & ~own)
+            right &= ~_any_of(off & ~own)
         return (
             _bits("gradient-nonfinite", good)
             | _bits("gradient-underflow-to-zero", kept)
@@ -694,5 +692,5 @@ def _bits(kind: Kind, proven: Array) -> Array:
     return np.where(proven, _BIT[kind], np.uint8(0))
 
 
-def _any_in_row(flags: Any) -> Array:
+def _any_of(flags: Any) -> Array:
     return np.asarray(np.any(flags.reshape(len(flags), -1), axis=1))

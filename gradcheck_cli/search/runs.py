@@ -92,10 +92,7 @@ class Runner:
     def values(self, points: Ordinals) -> dict[str, Array]:
         """All inputs of the batched program at points (count, D)."""
         domain = self.domain
-        return {
-            **tiled(domain.still, len(points)),
-            **domain.arrays(domain.numbers(points)),
-        }
+        return {**tiled(domain.still, len(points)), **domain.arrays(domain.numbers(points))}
 
     def _problem(self, program: Program, values: Mapping[str, Array], rows: Array) -> Problem:
         dtype = self.domain.dtype

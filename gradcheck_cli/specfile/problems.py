@@ -97,10 +97,7 @@ def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
     help = f"valid keys: {listed(valid)}"
     guess = did_you_mean(path[-1], valid)
     collector.add(
-        f"unknown key `{path[-1]}`",
-        path,
-        at_key=True,
-        help=f"{guess} {help}" if guess else help,
+        f"unknown key `{path[-1]}`", path, at_key=True, help=f"{guess} {help}" if guess else help
     )
 
 
@@ -110,9 +107,7 @@ def _input(path: Path, collector: Collector) -> None:
     forms = "an input is a number, a nested list, {value: ...} or {shape: [3, 2]}"
     if not isinstance(tree, Mapping):
         collector.add(
-            f"{value_words(tree)} is not the value of an input",
-            path,
-            help=text_help(tree, forms),
+            f"{value_words(tree)} is not the value of an input", path, help=text_help(tree, forms)
         )
         return
     known = _recipe_keys()

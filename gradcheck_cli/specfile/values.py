@@ -142,10 +142,7 @@ class _Numbers:
 
 
 def _typed(
-    entries: list[bool | int | float | complex],
-    dtype: str | None,
-    path: Path,
-    collector: Collector,
+    entries: list[bool | int | float | complex], dtype: str | None, path: Path, collector: Collector
 ) -> Array | None:
     """The flat entries in the requested kind."""
     imaginary = next((entry for entry in entries if isinstance(entry, complex)), None)

@@ -91,7 +91,7 @@ def state_in_object(bench: Bench) -> Iterator[Fault]:
 
 def different_once(found: Apart) -> Fault:
     """GC602 for a run that differed from another run of the same computation."""
-    return replace(_nondeterministic(found), nondeterministic=True)
+    return replace(_random_fault(found), nondeterministic=True)
 
 
 def _fault_of_changes(bench: Bench, found: Apart) -> Fault:
@@ -107,10 +107,10 @@ def _fault_of_changes(bench: Bench, found: Apart) -> Fault:
     if not any(bench.difference(a, b, bars) for a, b in zip(here, there, strict=True)):
         message = f"it depends on how often the layer was called: {found}"
         return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
-    return _nondeterministic(found)
+    return _random_fault(found)
 
 
-def _nondeterministic(found: Apart) -> Fault:
+def _random_fault(found: Apart) -> Fault:
     return found.fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", OtherRun("again"))
 
 

@@ -179,7 +179,7 @@ class EnclosedRows:
         along = np.zeros(off.leaf.size)
         along[flat] = 1.0
         found = self.pushed({off.leaf.name: along})
-        estimate = Estimate(found.value, accepted_error(found))
+        estimate = Estimate(found.value, slack_of(found))
         steepest = np.full(found.value.shape, np.max(np.abs(found.value), initial=0.0))
         return Slope(estimate, even(estimate), steepest)
 
@@ -216,7 +216,7 @@ class Compared:
     limits: Float
 
 
-def accepted_error(right: EnclosedArray) -> Float:
+def slack_of(right: EnclosedArray) -> Float:
     """The error that is accepted without a closer look: other orders of rounding in the enclosed
     operations, and a quarter of the digits, which the judge accepts silently."""
     fmt = FORMATS["float64"]
@@ -231,7 +231,7 @@ def compared(
     far a few ulps move each number. If they move it by its error, and that is at most `most`, the
     layer rounds more than the enclosed operations do, and the number is not off."""
     with np.errstate(all="ignore"):
-        limits = accepted_error(right)
+        limits = slack_of(right)
         apart = np.abs(mine - right.value)
         off = looked_at & ~(apart <= limits)
         if np.any(off):

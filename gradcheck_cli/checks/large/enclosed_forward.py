@@ -7,12 +7,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from gradcheck_cli.checks.certified.enclosed_rows import (
-    Compared,
-    EnclosedRows,
-    accepted_error,
-    compared,
-)
+from gradcheck_cli.checks.certified.enclosed_rows import Compared, EnclosedRows, compared, slack_of
 from gradcheck_cli.checks.large.forward_mode import Forward
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
@@ -68,7 +63,7 @@ class EnclosedForward(Forward):
         used = np.any(self.truth.rows != 0, axis=0)
         with np.errstate(all="ignore"):
             part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
-            lost = used & (np.abs(mine - right.value) > accepted_error(right))
+            lost = used & (np.abs(mine - right.value) > slack_of(right))
             lost &= np.abs(mine - right.value) > A_DIGIT * np.abs(right.value)
         if np.any(lost) and not self.notes:
             count = np.count_nonzero(lost)

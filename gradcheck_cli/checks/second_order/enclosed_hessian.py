@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.certified.enclosed_rows import accepted_error
+from gradcheck_cli.checks.certified.enclosed_rows import slack_of
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Mode, Projection
@@ -36,7 +36,7 @@ def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> E
                 parts = [column[words[first]] for column in columns]
                 found[first, second] = EnclosedArray(
                     np.stack([part.value for part in parts], axis=1),
-                    np.stack([accepted_error(part) for part in parts], axis=1),
+                    np.stack([slack_of(part) for part in parts], axis=1),
                 )
     except (NotInBalls, TooManyNumbers, Undecided):
         return {}
@@ -61,7 +61,7 @@ def with_more_bits(
         exact = EnclosedArray(one.value, one.radius)
         blocks[first, second] = EnclosedArray(
             np.where(better, one.value, wide.value),
-            np.where(better, accepted_error(exact), wide.radius),
+            np.where(better, slack_of(exact), wide.radius),
         )
     return blocks
 

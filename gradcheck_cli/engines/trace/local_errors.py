@@ -191,13 +191,11 @@ def _errors(
     lost = errors.copy()
     both = np.flatnonzero(finite & given)
     if both.size:
-        errors[both], lost[both] = _error_and_loss(exact[both], near[both], result[both], format)
+        errors[both], lost[both] = _error_of(exact[both], near[both], result[both], format)
     return errors, lost
 
 
-def _error_and_loss(
-    exact: High, near: Array, result: Array, format: FloatFormat
-) -> tuple[Array, Array]:
+def _error_of(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
     """The local error of numbers that are all finite."""
     off = differences(exact, result)
     with np.errstate(all="ignore"):
@@ -221,8 +219,8 @@ def described(shadow: Shadow, one: Found) -> Operation:
         phase=step.phase,
         node=step.node,
         index=at,
-        inputs=tuple(_broadcast_element(values(i), at, shape) for i in step.args),
-        exact_inputs=tuple(_broadcast_element(shadow[i], at, shape) for i in step.args),
+        inputs=tuple(_element_at(values(i), at, shape) for i in step.args),
+        exact_inputs=tuple(_element_at(shadow[i], at, shape) for i in step.args),
         result=float(values(one.slot)[at]),
         exact=nearest_float64(np.asarray(shadow[one.slot])[at]),
         error=one.error,
@@ -230,7 +228,7 @@ def described(shadow: Shadow, one: Found) -> Operation:
     )
 
 
-def _broadcast_element(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
+def _element_at(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
     """The element of an argument that meets the element of the result by broadcasting; nan if there
     is none."""
     x = np.asarray(x)

@@ -76,7 +76,7 @@ class Algebra:
         return found
 
     def number(self, value: float) -> NormalForm:
-        return self._interned(_twelve_digits(value), "number", value=value + 0.0)
+        return self._interned(_rounded(value), "number", value=value + 0.0)
 
     def variable(self, name: str) -> NormalForm:
         return self._interned(name, "variable", op=name)
@@ -117,10 +117,7 @@ class Algebra:
             return self.number(constant)
         if constant == 0 and len(kept) == 1:
             return self.scaled(*kept[0])
-        key = (
-            _twelve_digits(constant),
-            tuple((term.number, _twelve_digits(c)) for term, c in kept),
-        )
+        key = (_rounded(constant), tuple((term.number, _rounded(c)) for term, c in kept))
         return self._interned(key, "sum", value=constant, parts=tuple(kept))
 
     def product(
@@ -147,13 +144,10 @@ class Algebra:
         if len(kept) == 1 and kept[0][0].kind == "sum" and kept[0][1] == 1:
             return self.scaled(kept[0][0], coefficient)
         kept = [(self._turned(f) if e % 2 == 0 else f, e) for f, e in kept]
-        if _twelve_digits(coefficient) == 1 and len(kept) == 1 and _twelve_digits(kept[0][1]) == 1:
+        if _rounded(coefficient) == 1 and len(kept) == 1 and _rounded(kept[0][1]) == 1:
             return kept[0][0]
         kept.sort(key=lambda part: part[0].number)
-        key = (
-            _twelve_digits(coefficient),
-            tuple((factor.number, _twelve_digits(e)) for factor, e in kept),
-        )
+        key = (_rounded(coefficient), tuple((factor.number, _rounded(e)) for factor, e in kept))
         return self._interned(key, "product", value=coefficient, parts=tuple(kept))
 
     def _turned(self, norm: NormalForm) -> NormalForm:
@@ -170,10 +164,7 @@ class Algebra:
         if norm.kind == "sum":
             parts = tuple((term, c * coefficient) for term, c in norm.parts)
             value = norm.value * coefficient
-            key = (
-                _twelve_digits(value),
-                tuple((term.number, _twelve_digits(c)) for term, c in parts),
-            )
+            key = (_rounded(value), tuple((term.number, _rounded(c)) for term, c in parts))
             return self._interned(key, "sum", value=value, parts=parts)
         return self.product([(norm, 1.0)], coefficient)
 
@@ -218,7 +209,7 @@ def term_count(algebra: Algebra, norm: NormalForm) -> int:
     return len(terms) + (constant != 0)
 
 
-def _twelve_digits(value: float) -> float:
+def _rounded(value: float) -> float:
     """The value to twelve digits, so that coefficients computed in two ways are equal."""
     return float(f"{value:.12g}") + 0.0 if math.isfinite(value) else value
 

@@ -278,8 +278,7 @@ OTHER_RUNS: Mapping[Way, _Run] = {
         "expected = result(inputs)\nfound = result(inputs, lambda y: laid_out(upstream(y)))",
     ),
     "input layout": _Run(
-        "where an input is",
-        "expected = result(inputs)\nfound = result(turned(inputs))",
+        "where an input is", "expected = result(inputs)\nfound = result(turned(inputs))"
     ),
     "multiple": _Run(
         "times the upstream gradient",

@@ -186,23 +186,23 @@ class Polynomials:
         gamma = max(len(parts) - 1, 0) * self._rounding.unit
         gamma = gamma / (1 - gamma)
         terms: dict[Monomial, tuple[float, float, float]] = {}
-        for p in map(_with_absolute_error, parts):
+        for p in map(_absolute, parts):
             for m, (c, size, e) in p.terms.items():
                 before = terms.get(m, (0.0, 0.0, 0.0))
                 grown = e + gamma * (size + e)
                 terms[m] = before[0] + c, before[1] + size, before[2] + grown
         a = sum(p.a for p in parts) * (1 + gamma)
-        return self._within_limits(terms, 0.0, a, sum(p.most for p in parts) * (1 + gamma))
+        return self._limited(terms, 0.0, a, sum(p.most for p in parts) * (1 + gamma))
 
     def _plus(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """Rounded once; a sum that underflows is exact."""
-        one, other = _with_absolute_error(p), _with_absolute_error(q)
+        one, other = _absolute(p), _absolute(q)
         terms = dict(one.terms)
         for m, (c, size, e) in other.terms.items():
             before = terms.get(m, (0.0, 0.0, 0.0))
             terms[m] = before[0] + c, before[1] + size, before[2] + e
         d = 0.0 if not (p.most and q.most) else self._rounding.unit
-        return self._within_limits(terms, d, (p.a + q.a) * (1 + d), (p.most + q.most) * (1 + d))
+        return self._limited(terms, d, (p.a + q.a) * (1 + d), (p.most + q.most) * (1 + d))
 
     def _minus(self, p: Polynomial, q: Polynomial) -> Polynomial:
         return self._plus(p, self._negative(q))
@@ -213,7 +213,7 @@ class Polynomials:
     def _times(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """Rounded once; exact with a power of two, but for what underflows."""
         unit = 0.0 if _power_of_two(p) or _power_of_two(q) else self._rounding.unit
-        one, other = _with_absolute_error(p), _with_absolute_error(q)
+        one, other = _absolute(p), _absolute(q)
         terms: dict[Monomial, tuple[float, float, float]] = {}
         for m, (c, s, e) in one.terms.items():
             for n, (k, t, f) in other.terms.items():
@@ -223,9 +223,7 @@ class Polynomials:
                 terms[both] = before[0] + c * k, before[1] + s * t, before[2] + grown
         a = p.a * (q.most + q.a) + q.a * (p.most + p.a)
         a = a * (1 + unit) + self._rounding.least
-        return self._within_limits(
-            terms, unit, a, p.most * q.most * (1 + unit) + self._rounding.least
-        )
+        return self._limited(terms, unit, a, p.most * q.most * (1 + unit) + self._rounding.least)
 
     def _quotient(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """By an exact number."""
@@ -234,15 +232,12 @@ class Polynomials:
         c = q.terms[()][0]
         unit = 0.0 if _power_of_two(q) else self._rounding.quotient
         terms = {
-            m: (k / c, size / abs(c), e / abs(c))
-            for m, (k, size, e) in _with_absolute_error(p).terms.items()
+            m: (k / c, size / abs(c), e / abs(c)) for m, (k, size, e) in _absolute(p).terms.items()
         }
         a = p.a / abs(c) * (1 + unit) + self._rounding.least
-        return self._within_limits(
-            terms, unit, a, p.most / abs(c) * (1 + unit) + self._rounding.least
-        )
+        return self._limited(terms, unit, a, p.most / abs(c) * (1 + unit) + self._rounding.least)
 
-    def _within_limits(
+    def _limited(
         self, terms: Mapping[Monomial, tuple[float, float, float]], d: float, a: float, most: float
     ) -> Polynomial:
         if len(terms) > _MOST_TERMS or not math.isfinite(most + a):
@@ -260,7 +255,7 @@ _OPERATIONS: Mapping[str, Any] = {
 }
 
 
-def _with_absolute_error(p: Polynomial) -> Polynomial:
+def _absolute(p: Polynomial) -> Polynomial:
     """The error of the last operation, of the number as computed, on its monomials: d |v| is at
     most d times the sum of their sizes."""
     if not p.d:

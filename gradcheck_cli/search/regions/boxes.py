@@ -27,16 +27,12 @@ _CUTS = 7  # of a margin in one call: eight parts
 
 
 def region(
-    domain: Domain,
-    reasons: Reasons,
-    witness: Ordinals,
-    points: Ordinals,
-    budget: Budget,
+    domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals, budget: Budget
 ) -> Asking[Region]:
     """Find the region of a kind that fails at `witness` (D,). `points` (N, D) are some points of
     the domain, including some that do not fail."""
-    low, high = yield from _undecided_boxes(domain, budget)
-    fails_there = yield from _contains_failure(
+    low, high = yield from _undecided(domain, budget)
+    fails_there = yield from _has_failure(
         domain, low, high, np.concatenate([points, witness[None]])
     )
     reason = yield from _reason(domain, reasons, witness, points)
@@ -75,9 +71,7 @@ def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, O
     return np.array(lows), np.array(highs)
 
 
-def _contains_failure(
-    domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals
-) -> Asking[Array]:
+def _has_failure(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
     """Mark the boxes in which a point fails: one of the known points, of the corners and the middle
     of each box, or of some points on its diagonal."""
     found = np.zeros(len(low), np.bool_)
@@ -91,7 +85,7 @@ def _contains_failure(
     return found
 
 
-def _undecided_boxes(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
+def _undecided(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
     """The boxes in which the kind is not proven absent, halved as long as they are few."""
     low, high = (end[None] for end in (yield from _shaved(domain, budget)))
     enclosed = 0

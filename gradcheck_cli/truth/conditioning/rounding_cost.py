@@ -224,9 +224,7 @@ def _exact(
 
 
 def _gathered(
-    shape: tuple[int, int],
-    sensitivities: Callable[[int, int], Sums],
-    wanted: Array | None = None,
+    shape: tuple[int, int], sensitivities: Callable[[int, int], Sums], wanted: Array | None = None
 ) -> _Raw:
     """The sums of every entry of a block, or of the `wanted` entries."""
     condition, backward, norms = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -359,7 +357,7 @@ def _where_lost(
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
-    moved = _input_rounding_changes(request, {key: blocks[key] for key in lost}) if lost else {}
+    moved = _input_changes(request, {key: blocks[key] for key in lost}) if lost else {}
     found = {}
     for key, mask in lost.items():
         change, known = moved[key]
@@ -380,7 +378,7 @@ def with_moved(
     0.3)` at 1e30 is evaluated at an even integer, because 0.3 is absorbed, and its derivative is
     flat there; at the exact point it is not.
     """
-    moved = {key: change for key, (change, _) in _input_rounding_changes(request, blocks).items()}
+    moved = {key: change for key, (change, _) in _input_changes(request, blocks).items()}
     return {
         key: Cost(
             np.fmax(cost.known_condition, 2 * moved[key]),
@@ -391,7 +389,7 @@ def with_moved(
     }
 
 
-def _input_rounding_changes(
+def _input_changes(
     request: TruthRequest, blocks: Mapping[tuple[Mode, str], TruthBlock]
 ) -> dict[tuple[Mode, str], tuple[Array, Array]]:
     """The largest change of certified numbers in a few draws of moves of every input by up to half

@@ -280,11 +280,7 @@ def _wider(target: Target, by: Array, fmt: FloatFormat) -> Target:
 
 
 def _evaluated(
-    request: TruthRequest,
-    program: Program,
-    values: Mapping[str, Array],
-    mode: Mode,
-    engine: Engine,
+    request: TruthRequest, program: Program, values: Mapping[str, Array], mode: Mode, engine: Engine
 ) -> tuple[Array, Mapping[str, Array]] | None:
     """The output and gradients in the judged dtype; None if the engine fails or a gradient is
     missing."""
