@@ -119,14 +119,14 @@ class Gradients(LayerCase):
         """Evaluate a subject in reverse mode."""
 
     @abstractmethod
-    def pushed(self, subject: Subject) -> Evaluation | None:
+    def forward(self, subject: Subject) -> Evaluation | None:
         """Evaluate a subject in forward mode; None if it has no such mode."""
 
     def evaluate(self) -> None:
         """Evaluate the layer in the modes that the problem requests."""
         modes, narrow = self.layer.problem.modes, self.layer.narrow
         reverse = self.reverse(narrow) if "reverse" in modes else None
-        forward = self.pushed(narrow) if "forward" in modes else None
+        forward = self.forward(narrow) if "forward" in modes else None
         self.evaluations = tuple(one for one in (reverse, forward) if one is not None)
 
     def first_look(self) -> Steps[Case]:
@@ -140,20 +140,18 @@ class Gradients(LayerCase):
         return any(evaluation.mode == "forward" for evaluation in self.evaluations)
 
     def evaluate_in(self, subject: Subject) -> Evaluations:
-        return {(self.layer.name, "reverse"): self.reverse(subject)} | self.forward_evaluations(
-            subject
-        )
+        return {(self.layer.name, "reverse"): self.reverse(subject)} | self.in_forward(subject)
 
-    def forward_evaluations(self, subject: Subject) -> Evaluations:
+    def in_forward(self, subject: Subject) -> Evaluations:
         """Evaluate the layer by forward mode in another precision, if it has that mode."""
-        found = self.pushed(subject) if self.has_forward else None
+        found = self.forward(subject) if self.has_forward else None
         return {} if found is None else {(self.layer.name, "forward"): found}
 
     def blocks_at(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
         if mode == "reverse":
             return self.layer.narrow.run(Call(values, self.cotangents)).gradients
         with self.layer.at_values(self.layer.narrow.dtype, values) as there:
-            found = {} if there is None else self.forward_evaluations(there)
+            found = {} if there is None else self.in_forward(there)
         return {name: g.values for one in found.values() for name, g in one.gradients.items()}
 
     @property

@@ -101,11 +101,7 @@ class Whole(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow and (costs or not sure):
             wide = self._wide()
-            wide |= (
-                self.forward_evaluations(layer.highest)
-                if costs and not self.suspect_entries
-                else {}
-            )
+            wide |= self.in_forward(layer.highest) if costs and not self.suspect_entries else {}
         if self._partly is not None:
             truth = self._narrowed(self._partly, truth)
         seen = (np.all(block.certified | (block.value == 0)) for block in truth.blocks.values())
@@ -301,7 +297,7 @@ class Whole(Gradients):
         )
         return {(layer.name, "reverse"): found}
 
-    def pushed(self, subject: Subject) -> Evaluation | None:
+    def forward(self, subject: Subject) -> Evaluation | None:
         known = self._output if subject is self.layer.narrow else None
         if subject is self.layer.highest:
             known = self._truth.output

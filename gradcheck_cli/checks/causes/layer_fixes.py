@@ -213,7 +213,7 @@ class _LayerFixes:
             if there is None:
                 return None
             if mode == "forward":
-                found = self._examined.pushed(there)
+                found = self._examined.forward(there)
             else:
                 ran = there.run(Call(moved, self._examined.cotangents))
                 found = self._examined.evaluation(there, ran, 0.0)

@@ -309,10 +309,10 @@ class ProgramProducts(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow:
             wide[layer.name, "reverse"] = self.reverse(layer.highest)
-            wide |= self.forward_evaluations(layer.highest) if costs else {}
+            wide |= self.in_forward(layer.highest) if costs else {}
         return layer.case(projections, self.evaluations, truth, wide)
 
-    def pushed(self, subject: Subject) -> Evaluation | None:
+    def forward(self, subject: Subject) -> Evaluation | None:
         found = self.pushes.evaluation(subject)
         if found is None:
             return None
