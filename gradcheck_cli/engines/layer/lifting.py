@@ -133,6 +133,11 @@ def lifted_outputs(
     return _AnywhereLifting(execution, place).run(inputs, outputs)
 
 
+_EXACT_ROWS = frozenset(("add", "subtract", "multiply", "divide", "negative", "sqrt"))
+"""Rows that are rounded correctly in every dtype, so results that a dtype has are exact."""
+SMALL_WHOLE = 256.0  # whole numbers up to it have the 8 bits of bfloat16
+
+
 class _Lifting:
     def __init__(self, execution: Execution, place: Span, public: bool = True) -> None:
         self._execution = execution
@@ -352,19 +357,30 @@ class _AnywhereLifting(_Lifting):
             raise NotLifted(
                 f"the choice of `{step.name}` depends on the values of the run", step.place
             )
-        literals: list[int] = []
         if self._symbols.keys().isdisjoint(step.args):
-            if not self._is_rounded_constant(step):
-                return
-            literals = [s for s in step.args if self._execution.values(s).dtype.kind == "f"]
-            for slot in literals:
-                self._symbols[slot] = self._writer.constant(self._execution.values(slot))
+            if self._is_rounded_constant(step):
+                self._write_constant(step)
+            return
         if self._is_choice(step) and step.of_choices is not None:
             step.exact = step.of_choices
         super()._step(step)
         self._lost.update(slot for slot in step.results if slot not in self._symbols)
+
+    def _write_constant(self, step: Step) -> None:
+        """Writes a step on constants, unless it is exact in every dtype, as 3 * 1 is, and a step
+        that only moves numbers."""
+        literals = [s for s in step.args if self._execution.values(s).dtype.kind == "f"]
+        before = self._writer.size
+        for slot in literals:
+            self._symbols[slot] = self._writer.constant(self._execution.values(slot))
+        super()._step(step)
         for slot in literals:
             self._symbols.pop(slot, None)
+        rounded = {op for op in self._writer.rows_since(before) if not ROWS[op].exact}
+        numbers = (self._execution.values(slot) for slot in (*step.args, *step.results))
+        if not rounded or (rounded <= _EXACT_ROWS and all(map(_are_small_whole, numbers))):
+            for slot in step.results:
+                self._symbols.pop(slot, None)
 
     def _is_rounded_constant(self, step: Step) -> bool:
         """Whether the step computes numbers from constants alone and rounds, as log(0.3) does. In
@@ -384,6 +400,12 @@ class _AnywhereLifting(_Lifting):
         if there.dtype.kind in "iu" and there.shape == np.shape(symbol.value):
             return Symbol(self._writer, there, symbol.node)
         return super()._verify(step, slot, symbol)
+
+
+def _are_small_whole(values: Array) -> bool:
+    """Whether all numbers are whole, and small enough for bfloat16 to have them."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((np.abs(values) <= SMALL_WHOLE) & (values == np.rint(values))))
 
 
 def _is_lost(mine: Array, there: Array, at: Array) -> bool:

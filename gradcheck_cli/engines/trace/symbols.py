@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.place import Source, Span
-from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, broadcasts, wanted_kinds
 from reference_engine.op import REQUIRED, TABLE
@@ -62,6 +62,10 @@ class ProgramWriter:
     def size(self) -> int:
         """The number of nodes."""
         return len(self._builder.nodes)
+
+    def rows_since(self, size: int) -> set[str]:
+        """The rows of the nodes after the first `size`, inputs and constants left out."""
+        return {node.op for node in self._builder.nodes[size:]} - {INPUT, CONSTANT}
 
     def input(self, name: str, value: Array) -> Symbol:
         """Adds an input of the program with its value."""

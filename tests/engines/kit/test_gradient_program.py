@@ -38,3 +38,16 @@ def test_what_is_computed_from_constants_is_part_of_it(
     assert found.program is not None, found.reason
     assert op in [node.op for node in found.program.nodes]
     assert not any(np.any(np.isclose(array, number)) for array in found.constants.values())
+
+
+@pytest.mark.parametrize("engine", ["reference", "torch"])
+def test_what_every_dtype_computes_exactly_stays_an_array(
+    engine: str, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    made = program("sum(x + 3 * eye(2))", {"x": X})
+    rows = Projection(rows=np.ones(1))
+    problem = Problem(made, {"x": X}, ("x",), "float64", "float64", "reverse", rows)
+    found = engine_program(engine_called(engine), problem)
+    assert found.program is not None, found.reason
+    assert "multiply" not in [node.op for node in found.program.nodes]
+    assert any(np.array_equal(array, 3 * np.eye(2)) for array in found.constants.values())
