@@ -97,7 +97,7 @@ class _Idle:
     """A worker that takes no tasks by itself."""
 
     is_ready = True
-    held = 0
+    held_bytes = 0
 
     def __init__(self, *_: object) -> None:
         self.forgotten: list[object] = []
