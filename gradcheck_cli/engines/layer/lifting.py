@@ -135,7 +135,7 @@ def lifted_outputs(
 
 _EXACT_ROWS = frozenset(("add", "subtract", "multiply", "divide", "negative", "sqrt"))
 """Rows that are rounded correctly in every dtype, so results that a dtype has are exact."""
-SMALL_WHOLE = 256.0  # whole numbers up to it have the 8 bits of bfloat16
+SMALL_WHOLE = 1 << 8  # whole numbers up to it have the 8 bits of bfloat16
 
 
 class _Lifting:
