@@ -36,7 +36,7 @@ def row(name: str) -> Kernel:
 
 
 def row_without_keywords(name: str) -> Kernel:
-    """The row, whatever else the operation is told."""
+    """The row; keywords of the operation are ignored."""
     return lambda *xs, **how: row(name)(*xs)
 
 
