@@ -383,15 +383,16 @@ class JaxSubject(LayerSubject):
         ran = [evaluated(inputs, bars) for bars in every]
         return ran[0][0], [gradients for _, gradients in ran]
 
-    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+    def columns(self, leaf: Leaf, values: Values) -> Array:
         """The columns of the Jacobian along all entries of the leaf at once, by `vmap`."""
         names = (leaf.name,)
 
         def pushing(inputs: Mapping[str, Any], units: Any) -> Any:
             return self.jax.vmap(lambda unit: self._jvp(names, inputs, [unit]))(units)
 
-        units = self.fw.array(np.eye(leaf.size).reshape(leaf.size, *leaf.shape))
-        found = self.evaluated("columns", names, pushing)(inputs, units)
+        with self.ready(values):
+            units = self.fw.array(np.eye(leaf.size).reshape(leaf.size, *leaf.shape))
+            found = self.evaluated("columns", names, pushing)(self.inputs(values), units)
         return np.concatenate([self.fw.numpy(part).reshape(leaf.size, -1).T for part in found])
 
     def _interleave(self, call: Call) -> None:
