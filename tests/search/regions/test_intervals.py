@@ -19,7 +19,7 @@ def _faithful(monkeypatch: pytest.MonkeyPatch) -> None:
 def region(model: str, low: float, high: float, kind: str) -> Region:
     """The region of a kind in float32 on the reference engine."""
     inputs = f"{{x: {{value: {(low + high) / 2}, domain: [{low}, {high}]}}}}"
-    return searched(spec_of(inputs, model))[kind].region
+    return searched(spec_of(inputs, model), whole=True)[kind].region
 
 
 def ends(boxes: tuple[object, ...] | None) -> list[tuple[float, float]]:
