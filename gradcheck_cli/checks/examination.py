@@ -202,16 +202,13 @@ class _Examination:
             raise_if_internal(error)
             if not self._subjects.stays_narrow(self._narrow, self._highest):
                 raise
-            return self._without_highest()
+            # once more without the highest precision, in which the derivative does not run
+            given = self._engine, self._problem, self._blaming, self._corrections
+            return _Examination(*given, self._subjects).answer()
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
-
-    def _without_highest(self) -> LayerAnswer:
-        """Examine again without the highest precision, in which the derivative does not run."""
-        given = self._engine, self._problem, self._blaming, self._corrections
-        return _Examination(*given, self._subjects).answer()
 
     def _rebind_if_arrays_left(self, bind: Callable[[], Subject]) -> None:
         """Bind the layer again if its first call left arrays in it, so that later calls in every
@@ -561,15 +558,11 @@ def _with_approximations(
             return check
         if any((mode, name) in bad for mode in (check.mode, None) for name in (check.input, None)):
             return check
-        return _approximate(check, finding)
+        worst = max((one.ulps for one in finding.entries if one.ulps is not None), default=None)
+        documented = Pass("documented", len(finding.entries) + finding.more, worst)
+        return replace(check, status="passed", passed_by=(*check.passed_by, documented))
 
     return tuple(map(passed, checks)) if off else checks
-
-
-def _approximate(check: Check, finding: Finding) -> Check:
-    worst = max((one.ulps for one in finding.entries if one.ulps is not None), default=None)
-    passed = Pass("documented", len(finding.entries) + finding.more, worst)
-    return replace(check, status="passed", passed_by=(*check.passed_by, passed))
 
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:

@@ -154,7 +154,8 @@ class SecondOrder:
         if examined.findings:
             yield from self._layer.doubt()
         if examined.islands_note:
-            self._note(examined.islands_note)
+            note = f"{self._layer.name}: {examined.islands_note}"
+            self.notes += [] if note in self.notes else [note]
         self.checks += examined.checks
         named = map(self._causes.named, examined.findings)
         self.findings += (*named, *examined.mistakes)
@@ -211,11 +212,6 @@ class SecondOrder:
         except NoDirectional as why:
             self.notes.append(f"third derivatives are not certified: {why}")
             return None
-
-    def _note(self, words: str) -> None:
-        note = f"{self._layer.name}: {words}"
-        if note not in self.notes:
-            self.notes.append(note)
 
     def _note_wrong(self, hessian: Hessian, lower: str) -> None:
         """Note the leaves that are left out because their derivatives of `lower` order are
