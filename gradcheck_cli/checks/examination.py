@@ -63,7 +63,7 @@ from gradcheck_cli.engines.tracebacks import (
     where_it_runs,
     without_lines,
 )
-from gradcheck_cli.explain.remedies import lacking, remedy_of
+from gradcheck_cli.explain.remedies import lacking, with_remedy
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
@@ -141,9 +141,8 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     if without_lines(error):
         more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
         failure = replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
-    failure = replace(failure, place=failure.place or raised_at(error))
-    remedy = remedy_of(error)
-    return replace(failure, detail=f"{failure.detail}\n{remedy}".strip()) if remedy else failure
+    detail = with_remedy(failure.detail, error)
+    return replace(failure, place=failure.place or raised_at(error), detail=detail)
 
 
 NOTHING = (

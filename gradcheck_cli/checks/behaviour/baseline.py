@@ -22,6 +22,7 @@ from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import two_texts
+from gradcheck_cli.explain.remedies import with_remedy
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, try_call, values_of
 from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
@@ -122,7 +123,7 @@ def raised(
     return Fault(
         code,
         message,
-        detail=short_traceback(error),
+        detail=with_remedy(short_traceback(error), error),
         severity=severity,
         place=place,
         other_run=replace(other_run, raises=True),
