@@ -155,7 +155,7 @@ class ProgramWriter:
         axes = range(len(shape)) if axis is None else np.atleast_1d(axis) % len(shape)
         return tuple(1 if i in axes else size for i, size in enumerate(shape))
 
-    def moved(
+    def move_numbers(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
     ) -> list[Value]:
         """Adds an operation that only moves numbers. It runs on the places of the numbers: each

@@ -92,7 +92,7 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
         a, b = arrays
         return [np.concatenate([a.T[::-1].ravel(), [0.0], b])]
 
-    (moved,) = writer.moved(move, [x, y])
+    (moved,) = writer.move_numbers(move, [x, y])
     expected = [2.0, 5.0, 1.0, 4.0, 0.0, 3.0, 0.0, 7.0]
     np.testing.assert_array_equal(moved.value, expected)
     there = value_of(writer, moved, x=x.value + 1, y=y.value)
@@ -102,7 +102,7 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
 def test_a_mask_that_moves_is_one_of_the_point() -> None:
     writer = ProgramWriter(PLACE)
     x = writer.input("x", np.array([1.0, -2.0, 3.0]))
-    (kept,) = writer.moved(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
+    (kept,) = writer.move_numbers(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
     np.testing.assert_array_equal(kept.value, [1.0, 3.0])
 
 
