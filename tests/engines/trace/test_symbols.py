@@ -76,6 +76,17 @@ def test_arrays_that_are_no_symbols_are_constants_once_each() -> None:
     np.testing.assert_array_equal(value_of(writer, y, x=np.ones(3)), 2 * given)
 
 
+def test_constants_that_nothing_reads_are_left_out_and_inputs_are_not() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.ones(3))
+    writer.input("y", np.ones(3))
+    ROWS["exp"](writer.constant(np.array([1.0, 2.0, 3.0])))
+    read, whole = writer.constant(np.array([4.0, 5.0, 6.0])), writer.constant(np.ones(3))
+    program = writer.program(x * read, whole)
+    assert set(program.inputs) == {"x", "y", *writer.constants}
+    np.testing.assert_array_equal(list(writer.constants.values()), [read.value, whole.value])
+
+
 def test_zero_and_minus_zero_are_two_numbers() -> None:
     writer = ProgramWriter(PLACE)
     x, z = writer.input("x", np.array(-1.0)), writer.input("z", np.array(-1.0))
