@@ -501,6 +501,23 @@ def test_what_a_softmax_absorbs_is_not_a_wrong_second_derivative() -> None:
     ]
 
 
+@pytest.mark.parametrize("step", [0.2, 0.3])
+def test_terms_that_cancel_beside_larger_entries_are_no_doubt(step: float) -> None:
+    """Transitions that are a sum u_i + v_j make states independent of each other: the second
+    derivatives across time are 0, but for the rounding of these sums."""
+
+    def chain(scores: Any) -> Any:
+        moves = torch.arange(9, dtype=scores.dtype).reshape(3, 3) * step
+        state = scores[0]
+        for row in scores[1:]:
+            state = torch.logsumexp(state[:, None] + moves, 0) + row
+        return torch.logsumexp(state, 0)
+
+    scores = np.random.default_rng(3).normal(size=(4, 3))
+    answer = examined(chain, {"scores": scores}, modes=("reverse", *SECOND))
+    assert {one.severity for one in answer.findings} <= {"note"}
+
+
 class StopsUpstream(torch.autograd.Function):
     """Its own Hessian is right for every upstream gradient that depends on nothing."""
 
