@@ -19,6 +19,7 @@ from gradcheck_cli.checks.large.detection_power import EntryPromise, Promise
 from gradcheck_cli.checks.large.enclosed_forward import EnclosedForward
 from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large.forward_mode import Forward
+from gradcheck_cli.checks.large.free_memory import return_free_memory
 from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.checks.large.random_directions import (
     RandomDirections,
@@ -67,7 +68,7 @@ class Projected:
         self._forward: list[Forward] = []  # its finished comparisons
         self._asked = "reverse mode"
         if sum(leaf.size for leaf in self._truth.leaves) >= LARGE:
-            self._truth.ran = self._tell
+            self._truth.ran = self._after_a_run
 
     def examine(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
         """Examine the layer. Return its checks and findings."""
@@ -94,8 +95,9 @@ class Projected:
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
-    def _tell(self) -> None:
-        """Report the progress."""
+    def _after_a_run(self) -> None:
+        """Return memory to the system, and report the progress."""
+        return_free_memory()
         truth, rows = self._truth, len(self._truth.rows)
         done = truth.forward + 2 * (truth.backward + self._rounding.backward)
         modes = 2 if "forward" in self.layer.problem.modes else 1
@@ -205,9 +207,9 @@ class Projected:
             part = Part.of_search(search, outputs, rows.origin)
             columns = part.columns[off.leaf.name]
             columns.whole, columns.cost = rows.whole_product(off, gradient), off.cost
-            judged = judged_part(self.layer, part, more, off.count)
+            judged = self._record(judged_part(self.layer, part, more, off.count))
             # the promise covers entries that are too small for their error bars
-            self._findings += self._record(judged.decided())
+            self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
         return len(self._findings) > before
 
     def _record(self, judged: JudgedPart) -> list[Finding]:
