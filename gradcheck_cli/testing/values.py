@@ -196,7 +196,8 @@ def _numbers(name: str, value: Any) -> Array | None:
             plain = plain.cdouble().resolve_conj().resolve_neg()
         found = plain.numpy()  # in the tensor's own memory
     elif hasattr(value, "numpy"):  # TensorFlow
-        found = np.asarray(value.numpy())  # a copy
+        is_kept = value.dtype == "float32" and "CPU" in str(getattr(value, "backing_device", ""))
+        found = np.asarray(memoryview(value) if is_kept else value.numpy())  # the latter is a copy
     elif hasattr(value, "__array__"):  # JAX
         found = np.asarray(value)  # in its own memory: nobody writes to it
     else:

@@ -119,3 +119,15 @@ def test_tuples_and_dictionaries_of_arrays_are_taken_apart() -> None:
     assert found.fixed == {"options": {"axis": 0}}
     with pytest.raises(UsageError, match=r"`state\[1\]` is NoneType"):
         sort_inputs(layer, [Tensor(), (Tensor(), None), {}], {})
+
+
+def test_a_large_tensor_of_tensorflow_is_read_where_it_lies() -> None:
+    tf = pytest.importorskip("tensorflow")
+    tensor, variable = tf.random.normal((300, 300)), tf.Variable(tf.ones((300, 300)))
+    assert np.shares_memory(as_array("x", tensor), np.asarray(memoryview(tensor)))
+    read = as_array("x", variable)
+    variable.assign_add(variable)
+    assert np.array_equal(read, np.ones((300, 300)))  # a variable may change: a copy
+    for dtype in ("float64", "bfloat16"):
+        cast = tf.cast(tensor, dtype)
+        assert np.array_equal(as_array("x", cast), np.asarray(tf.cast(cast, "float64")))
