@@ -24,8 +24,8 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 def skipped_words(files: int) -> str:
     """The message about YAML files in folders that are not specs."""
-    them = "it is" if files == 1 else "they are"
+    it_is, has = ("it is", "has") if files == 1 else ("they are", "have")
     return (
-        f"{counted(files, 'YAML file')} skipped: {them} not named *.gradcheck.yaml, with neither "
-        "a formula under `model` nor a key `implementations`"
+        f"{counted(files, 'YAML file')} skipped: {it_is} not named *.gradcheck.yaml and {has} "
+        "neither a formula under `model` nor a key `implementations`"
     )
