@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
-from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
 from gradcheck_cli.judge.decision import Evidence, Judged, Verdict, judge_block
+from gradcheck_cli.judge.failing import top_of
 from gradcheck_cli.judge.failures import (
     dtype_finding,
     failure_finding,
@@ -161,6 +163,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
     got.findings.extend(of_output)
     failed = any(f.severity == "error" for f in of_output)
     apart = outside_hull(case, evaluation)
+    steepest = _steepest(case.truth, evaluation.mode)
     for name in _names(case, evaluation):
         block = case.truth.blocks.get((evaluation.mode, name))  # type: ignore[union-attr]
         gradient = evaluation.gradients.get(name)
@@ -181,8 +184,19 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             documented=_documented(case, evaluation, name),
             unweighed=case.unweighed,
             apart=apart.get(name, False),
+            steepest=steepest,
         )
         _judge_gradient(case, evaluation, name, evidence, failed, got)
+
+
+def _steepest(truth: Truth | None, mode: Mode) -> Array:
+    """The largest finite derivative of each output by any input, shape (rows, 1). In higher orders,
+    where inputs have different rows, that of all."""
+    blocks = {} if truth is None else truth.blocks
+    sizes = [top_of(block.steepest) for (of_mode, _), block in blocks.items() if of_mode == mode]
+    if order_of(mode) > 1:
+        sizes = [np.max(size, keepdims=True, initial=0.0) for size in sizes]
+    return reduce(np.maximum, sizes, np.zeros((1, 1)))
 
 
 def _judge_gradient(

@@ -70,7 +70,8 @@ class Evidence:
     a trace of its operations; None if they were not traced. `rounds`: a proof that only roundings
     cause it. `documented` is the truth of the approximation that the engine documents, if any.
     `unweighed`: the cost of rounding in `block` is unknown. `apart` marks entries at kinks that
-    cannot all be right together (`kinks.outside_hull`).
+    cannot all be right together (`kinks.outside_hull`). `steepest` is the largest derivative of
+    each output by any input, shape (rows, 1).
     """
 
     g: Array
@@ -84,6 +85,7 @@ class Evidence:
     documented: TruthBlock | None = None
     unweighed: bool = False
     apart: Mask | bool = False
+    steepest: Array | float = 0.0
 
     @cached_property
     def ulps(self) -> Array:
@@ -189,6 +191,7 @@ class Evidence:
         cost: Array | float = 0.0
         if again is not None and self.repairable is not False:
             cost = measures.finest_cost(again, self.block, self.format)
+            cost = cost + measures.finest_rounding(again, self.steepest, self.format)
         wrong = measures.repeats_in(self.g, self.block, again, cost)
         wrong |= measures.grows_with_precision(self.g, self.block, again, self.format)
         if self.in_float32 is not None:

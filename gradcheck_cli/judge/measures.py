@@ -336,6 +336,14 @@ def finest_cost(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Array:
     return np.asarray(FIRST_ORDER_SLACK * finer * block.floor)
 
 
+def finest_rounding(wide: Again, steepest: Array | float, fmt: FloatFormat) -> Array:
+    """The cost of a few roundings, in the finer of two precisions, at the size of the largest
+    derivative of an output. A framework's rule may round more than the rule of our table does:
+    PyTorch's tangent of a maximum is b' + (a' > b') (a' - b'), which absorbs a' beside b'."""
+    finer = wide.format if wide.format.bits > fmt.bits else fmt
+    return np.asarray(HIDDEN_ULPS * finer.ulp(np.asarray(steepest)))
+
+
 def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Mark the entries that differences in the finer precision can see, and that are too large to
     be absorbed or to underflow there: not small compared with the derivative nearby or with 1, a

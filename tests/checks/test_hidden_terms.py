@@ -59,3 +59,18 @@ def test_a_mode_is_not_left_out_beside_its_finding() -> None:
     words = " ".join(str(report).split())
     assert "forward mode by `weight` was left out" in words
     assert "forward mode was left out" not in words
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-20])
+@pytest.mark.parametrize(("choose", "sign"), [("maximum", 1), ("fmax", 1), ("minimum", -1)])
+def test_a_tangent_that_a_steeper_one_absorbs_is_lost_to_rounding(
+    choose: str, sign: int, size: float
+) -> None:
+    """PyTorch's tangent of a maximum, b' + (a > b) (a' - b'), absorbs a' beside b' in both dtypes,
+    and only the term behind it is left."""
+
+    def layer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return size * (getattr(torch, choose)(sign * y / (1 + x * x), x * y) + 0.01 * x * x)
+
+    x, y = (torch.tensor([one], dtype=torch.float64) for one in (1e-18, 1.0))
+    assert {one.code for one in gradcheck_cli.check(layer, x, y).findings} == {"GC301"}

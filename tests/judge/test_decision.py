@@ -341,6 +341,28 @@ def test_a_zero_of_natural_size_is_wrong_where_nobody_saw_its_operations(
     assert verdict(0.0, truth, wide=None, dtype="float64") is Verdict.UNDERFLOW
 
 
+@pytest.mark.parametrize(
+    ("steepest", "expected"),
+    [(0.0, Verdict.WRONG), (1e-10, Verdict.WRONG), (1.0, Verdict.PRECISION)],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_repeated_error_below_the_rounding_of_a_steeper_derivative_is_no_proof(
+    steepest: float, expected: Verdict, dtype: str
+) -> None:
+    wide = Again(rows(3e-20), wider(dtype))
+    evidence = Evidence(
+        rows(3e-20),
+        block(2e-18),
+        wide,
+        np.array([[False]]),
+        FORMATS[dtype],
+        None,
+        steepest=np.array([[steepest]]),
+    )
+    (one,) = judge_block(evidence).verdict.reshape(-1)
+    assert one == expected
+
+
 def test_wrong_in_float64_is_seen_in_float32() -> None:
     assert verdict(1.0001, block(1.0), wide=1.0001, dtype="float64") is Verdict.WRONG
     assert verdict(1.0001, block(1.0), wide=1.001, dtype="float64") is Verdict.PRECISION
