@@ -10,12 +10,15 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
     from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
+
+NO_NESTED_ACCUMULATORS = "TensorFlow does not trace an accumulator inside another one"
 
 
 class TensorFlow(TapeFramework):
@@ -27,6 +30,7 @@ class TensorFlow(TapeFramework):
         self._tf = tf
         self._calls = table
         self._recorder: TensorFlowRecorder | None = None
+        self._accumulators = 0  # that watch now
         self.kinds = {"float": tf.as_dtype(dtype), "int": tf.int64, "bool": tf.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
@@ -72,7 +76,15 @@ class TensorFlow(TapeFramework):
                 [primals[i] for i in moved], [tangents[i] for i in moved]
             ) as accumulator,
         ):
-            yield list(primals), lambda y: _dense(self._tf, accumulator.jvp(y))
+            self._accumulators += 1
+            try:
+                yield list(primals), lambda y: _dense(self._tf, accumulator.jvp(y))
+            except IndexError as error:  # of TensorFlow's own code
+                if self._accumulators < 2 or self._tf.executing_eagerly():
+                    raise
+                raise Unsupported(NO_NESTED_ACCUMULATORS) from error
+            finally:
+                self._accumulators -= 1
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return parameter - rate * gradient

@@ -8,14 +8,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
 # The share of a run's processor time that each saves, by benchmarks/replacements.py.
 IMPORTS = "tensorflow-imports"  # 21 % of one formula, 19 % of 30
 TANGENTS = "tensorflow-tangents"  # 11 % of 30 formulas
-
-NO_NESTED_ACCUMULATORS = "TensorFlow does not trace an accumulator inside another one for {}"
 
 # TensorFlow works without these: its converter for phones (tensorflow/lite) does without JAX,
 # `tf.keras` imports Keras at its first use anyway, and the old Keras in TensorFlow does without
@@ -102,15 +99,11 @@ class Tangents:
         use_batch: bool = False,
     ) -> Any:
         """Compute the tangents of an operation that an accumulator watches. None represents a
-        missing tangent. Raises Unsupported if TensorFlow cannot trace an accumulator inside another
-        one."""
+        missing tangent."""
         given = (op, attributes, inputs, outputs, tangents, use_batch)
         arrays = [*inputs, *outputs, *tangents]
         if not all(map(self._is_described, arrays)):
-            try:
-                return self._dispatch(*given)
-            except IndexError as error:
-                raise Unsupported(NO_NESTED_ACCUMULATORS.format(op)) from error
+            return self._dispatch(*given)
         described = tuple(tuple(x) if isinstance(x, list) else x for x in attributes)
         counts = (len(inputs), len(outputs))
         key = (op, described, *counts, use_batch, self._context(), *map(_kind, arrays))

@@ -12,6 +12,7 @@ import pytest
 
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.startup import Tangents, only_tensorflow
 
 CODE = """
@@ -130,16 +131,28 @@ def test_variables_and_traced_functions(tf: Any, column: Any) -> None:
     assert tape.gradient(y_dot, x).numpy().tolist() == [18.0, 0.0]
 
 
-def test_an_accumulator_that_is_not_traced_inside_another_one(tf: Any) -> None:
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_accumulator_that_is_not_traced_inside_another_one(tf: Any, plain: bool) -> None:
     """TensorFlow raises an IndexError of its own there, in the loss of a classifier."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import forwardprop
+
+    fw = TensorFlow({}, "float32")
     x, one = tf.constant([0.5]), tf.constant([1.0])
 
     def nested(x: Any) -> Any:
-        with tf.autodiff.ForwardAccumulator(x, one) as outer:
-            with tf.autodiff.ForwardAccumulator(x, one) as inner:
+        with fw.tangent([x], [one]) as (_, outer):
+            with fw.tangent([x], [one]) as (_, inner):
                 y = tf.nn.sigmoid_cross_entropy_with_logits(labels=one, logits=x)
-            slope = inner.jvp(y)
-        return outer.jvp(slope)
+            slope = inner(y)
+        return outer(slope)
 
-    with pytest.raises(Unsupported, match="does not trace an accumulator inside another"):
-        tf.function(nested)(x)
+    tangents = forwardprop._jvp_dispatch
+    pywrap_tfe.TFE_Py_RegisterJVPFunction(tangents._dispatch if plain else tangents)
+    try:
+        with pytest.raises(Unsupported, match="does not trace an accumulator inside another"):
+            tf.function(nested, autograph=False)(x)
+        with pytest.raises(IndexError), fw.tangent([x], [one]):
+            raise IndexError("of the user's code")
+    finally:
+        pywrap_tfe.TFE_Py_RegisterJVPFunction(tangents)
