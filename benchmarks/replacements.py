@@ -18,7 +18,7 @@ from against import HERE, MANY, REPEATS, Workload, compared, environment, worklo
 
 from gradcheck_cli.engines.jax.startup import CONTEXTS, EQUATIONS
 from gradcheck_cli.engines.kit.startup import SWITCH
-from gradcheck_cli.engines.tensorflow.startup import IMPORTS, TANGENTS
+from gradcheck_cli.engines.tensorflow.startup import IMPORTS
 from gradcheck_cli.engines.torch.startup import COMPILER, DECOMPOSITIONS
 
 WORTH = 0.05  # of the processor time of a run
@@ -27,7 +27,6 @@ REPLACED = {
     COMPILER: "torch",
     DECOMPOSITIONS: "torch",
     IMPORTS: "tensorflow",
-    TANGENTS: "tensorflow",
     CONTEXTS: "jax",
     EQUATIONS: "jax",
 }

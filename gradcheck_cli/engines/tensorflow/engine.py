@@ -25,7 +25,7 @@ from gradcheck_cli.engines.tensorflow.compiler import (
 from gradcheck_cli.engines.tensorflow.device_setup import placed
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.ops import TABLE
-from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only_tensorflow
+from gradcheck_cli.engines.tensorflow.startup import only_tensorflow
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
@@ -67,9 +67,6 @@ class TensorFlowEngine(LoweredEngine):
         with only_tensorflow():
             import tensorflow as tf
 
-        # a version with other names is only slower
-        with suppress(ImportError, AttributeError):
-            find_functions_faster()
         with suppress(RuntimeError):  # TensorFlow may have started its threads already
             tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
             tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
