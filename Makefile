@@ -72,6 +72,7 @@ site: $(SITE)/bin/zensical
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/cache.py
 	$(BIN)/python benchmarks/replacements.py
 	$(BIN)/python benchmarks/autodiff.py

@@ -27,19 +27,6 @@ SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
 EXAMPLES = Path(__file__).parents[1] / "specs" / "examples"
 EVERY = "reference,torch,tensorflow,jax,jax-jit,eigen,symbolic"
-COMPILED = """
-name: compiled
-inputs: {x: [0.5, 1.5]}
-model: sum(sin(x) * exp(-x))
-dtypes: [float32]
-modes: [reverse]
-"""
-BY_HAND = """
-import torch
-x = torch.tensor([0.5, 1.5], requires_grad=True)
-torch.compile(lambda x: (torch.sin(x) * torch.exp(-x)).sum())(x).backward()
-"""
-COMPILING = ("env", "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1")
 CORE = "numpy, click, rich.console, pydantic, ruamel.yaml, flint"
 
 
@@ -73,8 +60,6 @@ def rows(folder: Path) -> list[Row]:
         place.mkdir()
         for number in range(count):
             (place / f"spec_{number:03}.yaml").write_text(SPEC.format(number=number), "utf-8")
-    compiled = folder / "compiled.yaml"
-    compiled.write_text(COMPILED, "utf-8")
 
     def run(specs: Path, engines: str) -> tuple[str, ...]:
         return (*GRADCHECK, "run", str(specs), "--engine", engines, "--exit-zero")
@@ -85,12 +70,6 @@ def rows(folder: Path) -> list[Row]:
         Row("one spec, reference", run(one, "reference"), (importing(CORE, 2.5),), 7),
         Row("one spec, three engines", run(one, three), (importing("tensorflow", 1.4),), 5),
         Row("one spec, JAX", run(one, "jax"), (importing("jax", 1.5),), 5),
-        Row(
-            "one spec, compiled by Inductor",
-            (*COMPILING, *run(compiled, "torch-compile")),
-            (Baseline("compiling it by hand", (*COMPILING, sys.executable, "-c", BY_HAND), 1.2),),
-            3,
-        ),
         Row(
             "every example, seven engines",
             run(EXAMPLES, EVERY),

@@ -17,7 +17,8 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Entry, Finding
-from gradcheck_cli.domain.thresholds import COMPILED_LOSS, FEW_ULPS, FIRST_ORDER_SLACK
+from gradcheck_cli.domain.thresholds import COMPILED_LOSS
+from gradcheck_cli.judge.measures import within_rounding
 
 Examined = tuple[Sequence[Check], Sequence[Finding]]
 
@@ -161,9 +162,8 @@ def _is_beyond_rounding(finding: Finding, entry: Entry | None) -> bool:
     """Whether the error of a value is larger than rounding each operation once explains."""
     if entry is None or entry.computed is None or entry.truth is None or entry.rounding is None:
         return False
-    base = FEW_ULPS * FORMATS[finding.dtype or "float64"].ulp(entry.truth)
-    allowed = base + FIRST_ORDER_SLACK * entry.rounding + (entry.truth_error or 0.0)
-    return bool(abs(entry.computed - entry.truth) > allowed)
+    fmt, bar = FORMATS[finding.dtype or "float64"], entry.truth_error or 0.0
+    return not within_rounding(entry.computed, entry.truth, bar, fmt, entry.rounding)
 
 
 def _has(finding: Finding, entry: Entry | None) -> bool:

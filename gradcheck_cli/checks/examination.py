@@ -63,7 +63,7 @@ from gradcheck_cli.engines.tracebacks import (
     where_it_runs,
     without_lines,
 )
-from gradcheck_cli.explain.remedies import lacking, remedy_of
+from gradcheck_cli.explain.remedies import lacking, with_remedy
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
@@ -141,9 +141,8 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     if without_lines(error):
         more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
         failure = replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
-    failure = replace(failure, place=failure.place or raised_at(error))
-    remedy = remedy_of(error)
-    return replace(failure, detail=f"{failure.detail}\n{remedy}".strip()) if remedy else failure
+    detail = with_remedy(failure.detail, error)
+    return replace(failure, place=failure.place or raised_at(error), detail=detail)
 
 
 NOTHING = (
@@ -202,16 +201,13 @@ class _Examination:
             raise_if_internal(error)
             if not self._subjects.stays_narrow(self._narrow, self._highest):
                 raise
-            return self._without_highest()
+            # once more without the highest precision, in which the derivative does not run
+            given = self._engine, self._problem, self._blaming, self._corrections
+            return _Examination(*given, self._subjects).answer()
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
-
-    def _without_highest(self) -> LayerAnswer:
-        """Examine again without the highest precision, in which the derivative does not run."""
-        given = self._engine, self._problem, self._blaming, self._corrections
-        return _Examination(*given, self._subjects).answer()
 
     def _rebind_if_arrays_left(self, bind: Callable[[], Subject]) -> None:
         """Bind the layer again if its first call left arrays in it, so that later calls in every
@@ -561,15 +557,11 @@ def _with_approximations(
             return check
         if any((mode, name) in bad for mode in (check.mode, None) for name in (check.input, None)):
             return check
-        return _approximate(check, finding)
+        worst = max((one.ulps for one in finding.entries if one.ulps is not None), default=None)
+        documented = Pass("documented", len(finding.entries) + finding.more, worst)
+        return replace(check, status="passed", passed_by=(*check.passed_by, documented))
 
     return tuple(map(passed, checks)) if off else checks
-
-
-def _approximate(check: Check, finding: Finding) -> Check:
-    worst = max((one.ulps for one in finding.entries if one.ulps is not None), default=None)
-    passed = Pass("documented", len(finding.entries) + finding.more, worst)
-    return replace(check, status="passed", passed_by=(*check.passed_by, passed))
 
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.protocol import EXPLAINING, FIXES, Ask, CaseExamination, Steps
@@ -24,9 +24,6 @@ from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.judge import flushed, judge
-
-if TYPE_CHECKING:
-    pass
 
 LIMITS = ("timed-out", "out-of-memory")
 """Failures of the reference worker that are limits of the run, not faults of gradcheck."""

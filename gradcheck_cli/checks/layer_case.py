@@ -99,9 +99,9 @@ class LayerCase(CaseExamination):
         with layer.coarser() as other:
             if other is not None:
                 return replace(self.case, wide=self.evaluate_in(other))
-        return replace(self.case, wide=self.rounded_anew())
+        return replace(self.case, wide=self.perturbed_evaluations())
 
-    def rounded_anew(self) -> Evaluations:
+    def perturbed_evaluations(self) -> Evaluations:
         """Evaluations that replace another precision, if the layer runs in none."""
         return {}
 

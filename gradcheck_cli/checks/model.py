@@ -16,11 +16,11 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, SAME_ERROR
+from gradcheck_cli.domain.thresholds import SAME_ERROR
 from gradcheck_cli.domain.truth import Documented, Truth
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge.findings import severity_of_loss
-from gradcheck_cli.judge.measures import error_in_ulps
+from gradcheck_cli.judge.measures import error_in_ulps, within_rounding
 from gradcheck_cli.judge.outputs import follows_output, output_entries, worst_first
 from gradcheck_cli.judge.wording import documented_words
 
@@ -94,10 +94,7 @@ class Model(ProgramTruth):
             granted = np.fmax(np.ravel(cost.known_condition), np.ravel(cost.allowance))
             ratio = FORMATS[dtype].unit_roundoff / FORMATS[self.layer.problem.dtype].unit_roundoff
             granted = granted * ratio
-        with np.errstate(all="ignore"):
-            right = np.abs(output - exact) <= (
-                bar + FEW_ULPS * FORMATS[dtype].ulp(exact) + FIRST_ORDER_SLACK * granted
-            )
+        right = within_rounding(output, exact, bar, FORMATS[dtype], granted)
         unsure = ~np.isfinite(exact) | ~np.isfinite(output)  # GC203 reports nan and inf
         return np.asarray(right | unsure)
 

@@ -106,7 +106,10 @@ class CaseExamination(Examination):
             self.case = replace(self.case, settled=True)
         else:
             self.case = yield from self.cost_of_rounding()
-            if found := self._suspects():
+            found: tuple[Suspect, ...] = ()
+            with self.ours(JUDGING):
+                found = suspects(self.case)
+            if found:
                 self.case = yield from self.second_look(found)
         self.case = self.completed()
         with self.ours(JUDGING):
@@ -119,12 +122,6 @@ class CaseExamination(Examination):
 
             self.findings = explain(self.case, self.findings)
         yield from self.fixes()
-
-    def _suspects(self) -> tuple[Suspect, ...]:
-        found: tuple[Suspect, ...] = ()
-        with self.ours(JUDGING):
-            found = suspects(self.case)
-        return found
 
     @abstractmethod
     def first_look(self) -> Steps[Case]:

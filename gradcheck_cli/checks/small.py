@@ -257,7 +257,7 @@ class Whole(Gradients):
                     blocks[mode, name] = replace(block, floor=np.fmax(block.floor, moved))
         return replace(case, truth=replace(case.truth, blocks=blocks))
 
-    def rounded_anew(self) -> Evaluations:
+    def perturbed_evaluations(self) -> Evaluations:
         """Reverse mode after moves of a few ulps: an error that stays is no rounding error."""
         return {(self.layer.name, "reverse"): self.reverse(self.layer.narrow, stirred=True)}
 

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from gradcheck_cli.cli.configuration import configuration_file, load_configuration, shown_path
-from gradcheck_cli.cli.settings import PREFIX, SETTINGS, Settings, SettingsCommand, settings_options
+from gradcheck_cli.cli.settings import PREFIX, SETTINGS, Settings, SettingsCommand, options_of
 from gradcheck_cli.cli.streams import prepare_streams, style_for
 from gradcheck_cli.domain.synonyms import nearest
 
 
 @click.command(cls=SettingsCommand)
-@settings_options
+@options_of()
 @click.pass_context
 def command(context: click.Context, /, **_: Any) -> None:
     """Show which settings differ from their defaults, and what sets them.

@@ -81,7 +81,9 @@ def _exit_code_of(app: click.Command, arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        _print_error(*_usage_words(error))
+        context = getattr(error, "ctx", None)
+        hint = f"try `{context.command_path} --help`" if context else ""
+        _print_error(error.format_message(), hint)
         return USAGE
     except (KeyboardInterrupt, click.Abort) as error:  # click aborts on KeyboardInterrupt
         return _interrupted(interruption(error))
@@ -127,12 +129,6 @@ def _unread() -> int:
 
 def _status(end: SystemExit) -> int:
     return end.code if isinstance(end.code, int) else PASSED
-
-
-def _usage_words(error: click.ClickException) -> tuple[str, str]:
-    message = error.format_message()
-    context = getattr(error, "ctx", None)
-    return message, f"try `{context.command_path} --help`" if context else ""
 
 
 def _print_error(message: str, help: str = "") -> None:

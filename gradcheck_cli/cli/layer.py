@@ -17,7 +17,7 @@ from gradcheck_cli.cli.layer_target import (
 )
 from gradcheck_cli.cli.option_types import Integer
 from gradcheck_cli.cli.run import Job, run
-from gradcheck_cli.cli.settings import SettingsCommand, settings_options
+from gradcheck_cli.cli.settings import SettingsCommand, options_of
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import COMMAND_LINE
 
@@ -33,7 +33,7 @@ _LIMITS = ("timeout", "memory", "power", "device")
     "--order", type=Integer(1, 3), help="2 also checks second derivatives, 3 third derivatives."
 )
 @click.option("--save", metavar="FILE", help="Write the equivalent spec to a new file.")
-@settings_options
+@options_of()
 @click.pass_context
 def command(
     context: click.Context,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from gradcheck_cli.cli.outputs import STANDARD, Output, check_targets
-from gradcheck_cli.cli.settings import Settings, SettingsCommand, settings_options
+from gradcheck_cli.cli.settings import Settings, SettingsCommand, options_of
 from gradcheck_cli.cli.streams import is_terminal, prepare_streams, style_for, talk
 from gradcheck_cli.cli.words import did_you_mean, skipped_words
 from gradcheck_cli.domain.errors import UsageError
@@ -50,7 +50,7 @@ environment, which overrides the spec, which overrides the configuration. Exit c
     metavar="NAME=VALUE",
     help="Check at this value of an input instead of the spec's points; may be repeated.",
 )
-@settings_options
+@options_of()
 @click.pass_context
 def command(
     context: click.Context, /, paths: tuple[str, ...], watch: bool, at: tuple[str, ...], **_: Any
@@ -89,7 +89,7 @@ class Job:
 
 
 def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
-    """Run a job with the settings of a command that has `settings_options`. Returns the exit
+    """Run a job with the settings of a command that has `options_of`. Returns the exit
     code."""
     from gradcheck_cli.run.workers.launch import prewarm, prewarm_named
 
@@ -101,7 +101,7 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
 
 
 def reported(context: click.Context, check: Check, what: str, usual: str = "full") -> int:
-    """Check `what` with the settings of a command that has `settings_options`, and report in the
+    """Check `what` with the settings of a command that has `options_of`, and report in the
     `usual` format unless another is requested. Returns the exit code."""
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict

@@ -257,8 +257,8 @@ formulas."""
 
 
 class SettingsCommand(click.Command):
-    """A command that has all settings (`settings_options`). Its help shows them in groups, below
-    the command's own options."""
+    """A command that has settings (`options_of`). Its help shows them in groups, below the
+    command's own options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings = {one.parameter: name for name, group in _GROUPS.items() for one in group}
@@ -274,13 +274,10 @@ class SettingsCommand(click.Command):
                 formatter.write_dl(records)
 
 
-def settings_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with an option for every setting."""
-    return options_of(SETTINGS)(function)
-
-
-def options_of(settings: Sequence[Setting]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a command with an option for each of these settings."""
+def options_of(
+    settings: Sequence[Setting] = SETTINGS,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command with an option for each of these settings; default: all of them."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for setting in reversed(settings):

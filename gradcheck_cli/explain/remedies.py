@@ -25,6 +25,11 @@ _TRACERS = (
     "cannot read the numbers of an array. Compute with jax.numpy, and check numbers before you "
     "call the layer"
 )
+_KEPT = (
+    "the layer uses an array that it kept from an earlier call, in an attribute, a dictionary or a "
+    "global variable. JAX was differentiating that call, so the array has no numbers outside of "
+    "it: return the array, and pass it to the next call as an argument"
+)
 _NO_GRADIENT = (
     "TensorFlow has no gradient for this operation: write one with tf.custom_gradient, or use "
     "operations that have one"
@@ -43,6 +48,7 @@ REMEDIES = (
         "under jax.jit a branch cannot depend on a number: use jax.numpy.where or jax.lax.cond",
     ),
     Remedy("ConcretizationTypeError", "", _TRACERS),
+    Remedy("UnexpectedTracerError", "", _KEPT),
     Remedy(
         "TypeError",
         "__init__() missing",
@@ -74,6 +80,11 @@ REMEDIES = (
 def remedy_of(error: BaseException) -> str:
     """What to do instead, in a sentence; empty if unknown."""
     return next((one.remedy for one in _matching_remedies(error)), "")
+
+
+def with_remedy(detail: str, error: BaseException) -> str:
+    """The details of the exception, and what to do instead if it is known."""
+    return f"{detail}\n{remedy_of(error)}".strip()
 
 
 def lacking(error: BaseException) -> SpecMistake | None:

@@ -281,7 +281,9 @@ def _spread(
     if isinstance(value, Ref) or not items:
         message = f"`{row.name}` needs a list of values"
         return frame.context.fail(part, message, f"write {row.name}([a, b])")
-    own = part.elts if isinstance(part, ast.List | ast.Tuple) else [part] * len(items)
+    own = part.elts if isinstance(part, ast.List | ast.Tuple) else []
+    if len(own) != len(items):  # a variable, or the entries of one: [*ys, y]
+        own = [part] * len(items)
     return list(zip(items, own, strict=True))
 
 

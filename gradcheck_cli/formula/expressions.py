@@ -214,11 +214,22 @@ def _name(frame: Frame, node: ast.expr) -> Value:
 
 def _items(frame: Frame, node: ast.expr) -> Value:
     assert isinstance(node, ast.Tuple | ast.List)
-    values = [evaluate(frame, item) for item in node.elts]
+    values = [value for item in node.elts for value in _entries(frame, item)]
     if any(isinstance(value, Poison) for value in values):
         return POISON
     known = tuple(value.value for value in values if isinstance(value, Static))
     return Static(known) if len(known) == len(values) else Items(tuple(values))
+
+
+def _entries(frame: Frame, node: ast.expr) -> Sequence[Value]:
+    """The value of an entry of a list; the entries of a list `ys` for `*ys`."""
+    if not isinstance(node, ast.Starred):
+        return [evaluate(frame, node)]
+    value = evaluate(frame, node.value)
+    if isinstance(value, Ref) or (isinstance(value, Static) and not isinstance(value.value, tuple)):
+        frame.context.fail(node, "* takes the entries of a list, and this is one value")
+        return [POISON]
+    return [value] if isinstance(value, Poison) else entries_of(value)
 
 
 def _subscript(frame: Frame, node: ast.expr) -> Value:

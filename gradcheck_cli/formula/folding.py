@@ -4,6 +4,9 @@ Every statement is a template with holes for the names of other statements and i
 numbers of indices. A block of statements repeats if the templates of all its turns are equal, and
 each hole has the same value in every turn, or refers to the same statement of its own or the
 previous turn. Numbers may grow by equal steps.
+
+Later statements may use the values of all turns, as `stack([...])` does. The loop then collects
+them in a list, `ys = [*ys, y]`, and those statements use `ys` or `ys[2]`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from itertools import count
+from itertools import count, pairwise
 
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
@@ -20,6 +23,7 @@ from gradcheck_cli.formula.printing import Names, Printer
 
 _HOLE = re.compile("([\x01\x02])(-?[0-9]+);")
 _NODE, _NUMBER = "\x01", "\x02"
+_CHARACTER = re.compile("[\x01\x02]")
 
 
 def folded_statements(program: Program) -> str:
@@ -37,11 +41,39 @@ class _Statement:
     holes: tuple[int, ...]
 
     def kinds(self) -> list[str]:
-        return [character for character in self.template if character in (_NODE, _NUMBER)]
+        return _CHARACTER.findall(self.template)
 
     def nodes(self) -> list[int]:
         """The holes for nodes."""
         return [hole for kind, hole in zip(self.kinds(), self.holes, strict=True) if kind == _NODE]
+
+    def holes_in(self, places: range) -> Iterator[int]:
+        """The holes for nodes that hold one of these places."""
+        for number, (kind, hole) in enumerate(zip(self.kinds(), self.holes, strict=True)):
+            if kind == _NODE and hole in places:
+                yield number
+
+    def part(self, start: int, end: int) -> _Statement:
+        """A part of the template as a statement that no node has."""
+        before = len(_CHARACTER.findall(self.template[:start]))
+        text = self.template[start:end]
+        return _Statement(-1, text, self.holes[before : before + len(_CHARACTER.findall(text))])
+
+    def replaced(self, start: int, end: int, text: str, holes: Sequence[int]) -> _Statement:
+        """The statement with this text and its holes in the place of a part."""
+        left, right = self.part(0, start), self.part(end, len(self.template))
+        template = left.template + text + right.template
+        return _Statement(self.node, template, (*left.holes, *holes, *right.holes))
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """The values of `entry` in all turns of a loop. The holes are those of its first turn, and
+    grow by `steps`. The last turn comes first if `backwards`."""
+
+    entry: _Statement
+    steps: tuple[int, ...]
+    backwards: bool = False
 
 
 @dataclass(slots=True)
@@ -49,7 +81,8 @@ class _Loop:
     """Statements `first` to `end`, in turns of `size` statements. A hole is identified by its
     statement in the turn and its place in the statement. `steps`: the steps of the numbers that
     grow. `carried`: the statement of the previous turn that gives the value of a hole. `initial`:
-    the value of such a hole in the first turn."""
+    the value of such a hole in the first turn. `lists`: what it collects, with the numbers that
+    stand for lists in holes. `users`: later statements, in terms of these lists."""
 
     first: int
     size: int
@@ -57,15 +90,26 @@ class _Loop:
     steps: dict[tuple[int, int], int] = field(default_factory=dict)
     carried: dict[tuple[int, int], int] = field(default_factory=dict)
     initial: dict[int, int] = field(default_factory=dict)
+    lists: dict[_List, int] = field(default_factory=dict)
+    users: dict[int, _Statement] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
         return self.first + self.turns * self.size
 
     @property
+    def early(self) -> range:
+        """The statements whose values a later turn replaces."""
+        return range(self.first, self.end - self.size)
+
+    @property
     def saved(self) -> int:
         """A lower bound on the number of lines that the loop saves."""
-        return (self.turns - 1) * self.size - 1 - len(self.initial)
+        return (self.turns - 1) * self.size - 1 - len(self.initial) - 2 * len(self.lists)
+
+    def turn_of(self, place: int) -> int | None:
+        """The turn of the statement at a place; None if it is outside of the loop."""
+        return (place - self.first) // self.size if self.first <= place < self.end else None
 
     def extend(self, statements: Sequence[_Statement]) -> None:
         """Adds as many turns as possible."""
@@ -100,6 +144,57 @@ class _Loop:
             return now - before == self.size and self.carried.get(hole) == line
         self.carried[hole] = line
         return before < self.first and self.initial.setdefault(line, before) == before
+
+    def use_lists(self, place: int, one: _Statement, varying: set[int], free: int) -> None:
+        """Writes a later statement in terms of lists. The holes `varying` hold values of several
+        turns in statements like this one. `free` is the number of the first list."""
+        while (found := self._stretch(one)) is not None:
+            entries, start, end = found
+            if one.template[start - 1] + one.template[end] == "[]":
+                start, end, text = start - 1, end + 1, _NODE
+            else:
+                text = f"*{_NODE}"
+            one = one.replaced(start, end, text, [self._number(entries, free)])
+            varying = set(one.holes_in(self.early))
+        for number, mark in reversed([*enumerate(_CHARACTER.finditer(one.template))]):
+            hole = one.holes[number]
+            turn = self.turn_of(hole) if number in varying else None
+            if turn is not None:
+                value = _Statement(-1, _NODE, (hole - turn * self.size,))
+                values = self._number(_List(value, (self.size,)), free)
+                one = one.replaced(*mark.span(), f"{_NODE}[{_NUMBER}]", [values, turn])
+        self.users[place] = one
+
+    def _number(self, one: _List, free: int) -> int:
+        return self.lists.setdefault(one, free - len(self.lists))
+
+    def _stretch(self, one: _Statement) -> tuple[_List, int, int] | None:
+        """A list of the values of all turns inside of a statement, with its start and end."""
+        for spans in _entries(one.template):
+            for number in range(len(spans) - self.turns + 1):
+                some = spans[number : number + self.turns]
+                found = self._list([one.part(*span) for span in some])
+                if found is not None:
+                    return found, some[0][0], some[-1][1]
+        return None
+
+    def _list(self, entries: Sequence[_Statement]) -> _List | None:
+        """The list that has these entries; None if they are not equal but for their turns."""
+        turns = [turn for hole in entries[0].nodes() if (turn := self.turn_of(hole)) is not None]
+        backwards = any(turns)
+        entries = entries[::-1] if backwards else entries
+        first = entries[0]
+        if not turns or any(one.template != first.template for one in entries):
+            return None
+        columns = [*zip(*(one.holes for one in entries), strict=True)]
+        steps = tuple(column[1] - column[0] for column in columns)
+        for kind, step, column in zip(first.kinds(), steps, columns, strict=True):
+            if any(after - before != step for before, after in pairwise(column)):
+                return None
+            turn = self.turn_of(column[0])
+            if kind == _NODE and (turn or step != (0 if turn is None else self.size)):
+                return None
+        return _List(first, steps, backwards)
 
 
 class _Templates(Printer):
@@ -142,8 +237,9 @@ class _Writer:
         self._output = [one.node for one in self._statements].index(program.output)
         self._uses = Counter(place for one in self._statements for place in one.nodes())
         self._uses[self._output] += 1
-        self._loops = list(self._find_loops())
         self._program = program
+        self._free = -1 - len(program.nodes)  # below the numbers of inputs
+        self._loops = list(self._find_loops())
         self._names = {-1 - index: name for name, index in program.inputs.items()}
         self._name_statements()
 
@@ -168,10 +264,16 @@ class _Writer:
             name = self._names[loop.first + line]
             if name != self._names[place]:
                 yield f"{name} = {self._names[place]}"
+        for number in loop.lists.values():
+            yield f"{self._names[number]} = []"
         yield f"for {variable} in range({loop.turns}):"
         for line in range(loop.size):
             place = loop.first + line
             yield f"    {self._names[place]} = {self._text(place, loop, variable)}"
+        for one, number in loop.lists.items():
+            name, entry = self._names[number], self._entry(one, variable)
+            entries = f"{entry}, *{name}" if one.backwards else f"*{name}, {entry}"
+            yield f"    {name} = [{entries}]"
 
     def _variables(self) -> Iterator[str]:
         yield from "ijkn"
@@ -191,8 +293,19 @@ class _Writer:
             else:
                 before = loop.carried.get(at)
                 texts.append(self._names[value if before is None else loop.first + before])
-        filled = iter(texts)
-        return re.sub(f"[{_NODE}{_NUMBER}]", lambda _: next(filled), one.template)
+        return _filled(one.template, texts)
+
+    def _entry(self, one: _List, variable: str) -> str:
+        """What a list takes from a turn."""
+        return _filled(
+            one.entry.template,
+            [
+                self._names[hole] if kind == _NODE else _linear(hole, step, variable)
+                for kind, hole, step in zip(
+                    one.entry.kinds(), one.entry.holes, one.steps, strict=True
+                )
+            ],
+        )
 
     def _name_statements(self) -> None:
         """Names each statement. All turns of a loop share one name, and so does their initial value
@@ -217,6 +330,10 @@ class _Writer:
                 head_node = self._statements[head].node
                 self._names[head] = naming.name(self._program.nodes[head_node])
             self._names[place] = self._names[head]
+        for loop in self._loops:
+            for kept, number in loop.lists.items():
+                place = next(hole for hole in kept.entry.nodes() if loop.turn_of(hole) == 0)
+                self._names[number] = naming.unique(f"{self._names[place]}s")
 
     def _only_begins(self, loop: _Loop, line: int, place: int) -> bool:
         """Whether a value is used only as the initial value of this line."""
@@ -234,6 +351,9 @@ class _Writer:
                 continue
             later = map(self._shortest, range(place + 1, place + loop.size))
             loop = max([loop, *filter(None, later)], key=lambda one: (one.saved, one.first))
+            self._free -= len(loop.lists)
+            for user, one in loop.users.items():
+                self._statements[user] = one
             yield loop
             place = loop.end
 
@@ -244,15 +364,33 @@ class _Writer:
                 continue
             loop = _Loop(first, size)
             loop.extend(self._statements)
-            if loop.saved > 0 and not self._is_used_early(loop):
+            if loop.saved > 0 and self._collects(loop) and loop.saved > 0:
                 return loop
         return None
 
-    def _is_used_early(self, loop: _Loop) -> bool:
-        """Whether a later statement uses a value that a later turn replaces."""
-        early = range(loop.first, loop.end - loop.size)
-        return self._output in early or any(
-            place in early for one in self._statements[loop.end :] for place in one.nodes()
+    def _collects(self, loop: _Loop) -> bool:
+        """Whether the loop keeps what is used of its turns afterwards: its last values, and those
+        that it collects in lists. What it collects has the same name in all turns."""
+        if self._output in loop.early:
+            return False
+        later = [*enumerate(self._statements)][loop.end :]
+        varying: dict[str, set[int]] = {}
+        for _, one in later:
+            if holes := set(one.holes_in(loop.early)):
+                varying.setdefault(one.template, set()).update(holes)
+        if varying and not self._has_names(loop):
+            return False
+        for place, one in later:
+            if one.template in varying:
+                loop.use_lists(place, one, varying[one.template], self._free)
+        return True
+
+    def _has_names(self, loop: _Loop) -> bool:
+        """Whether each line has the same name in all turns, or none."""
+        names = [self._program.nodes[one.node].name for one in self._statements]
+        return all(
+            len(set(names[loop.first + line : loop.end : loop.size])) == 1
+            for line in range(loop.size)
         )
 
 
@@ -266,3 +404,24 @@ def _linear(start: int, step: int, variable: str) -> str:
     if start == 0:
         return term
     return f"{term} + {start}" if start > 0 else f"{term} - {-start}"
+
+
+def _filled(template: str, texts: Sequence[str]) -> str:
+    """The template with these texts in its holes."""
+    filled = iter(texts)
+    return _CHARACTER.sub(lambda _: next(filled), template)
+
+
+def _entries(template: str) -> Iterator[list[tuple[int, int]]]:
+    """The start and end of each entry of each list in a template. An index is no list."""
+    opened: list[tuple[bool, list[int]]] = []  # whether it is a list, and where entries start
+    for place, character in enumerate(template):
+        if character in "([":
+            is_list = character == "[" and template[place - 1 : place] in ("", "(", "[", " ")
+            opened.append((is_list, [place + 1]))
+        elif character == "," and opened:
+            opened[-1][1].append(place + 2)
+        elif character in ")]":
+            is_list, starts = opened.pop()
+            if is_list:
+                yield [*zip(starts, [*(start - 2 for start in starts[1:]), place], strict=True)]

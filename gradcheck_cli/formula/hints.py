@@ -88,6 +88,7 @@ INSTEAD = {
     "reduce_sum": "write sum(x)",
     "reduce_mean": "write mean(x)",
     "average": "write mean(x)",
+    "append": "a list grows by ys = [*ys, y]",
     "float": "numbers need no conversion: write the number",
     "int": "numbers need no conversion: write the number",
     "len": "shapes are fixed: write the number",

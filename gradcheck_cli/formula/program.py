@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -81,9 +81,12 @@ class Builder:
         if self.nodes[index].name is None:
             self.nodes[index] = replace(self.nodes[index], name=name)
 
-    def program(self, outputs: Sequence[int | None], text: str) -> Program:
-        """The program of the nodes that the outputs need, and every input."""
-        live = set(self.inputs.values())
+    def program(
+        self, outputs: Sequence[int | None], text: str, optional: Collection[str] = ()
+    ) -> Program:
+        """The program of the nodes that the outputs need, and every input; `optional` inputs only
+        if something reads them."""
+        live = {index for name, index in self.inputs.items() if name not in optional}
         waiting = [output for output in outputs if output is not None]
         while waiting:
             index = waiting.pop()
@@ -96,7 +99,7 @@ class Builder:
             replace(self.nodes[old], args=tuple(moved[arg] for arg in self.nodes[old].args))
             for old in order
         )
-        inputs = {name: moved[index] for name, index in self.inputs.items()}
+        inputs = {name: moved[index] for name, index in self.inputs.items() if index in live}
         ends = tuple(None if output is None else moved[output] for output in outputs)
         return Program(nodes, inputs, ends, text)
 

@@ -24,6 +24,7 @@ from gradcheck_cli.judge.measures import (
     accepted_errors,
     has_tolerance,
     legitimately_flushed,
+    within_rounding,
 )
 
 
@@ -167,8 +168,7 @@ def _masks(
         most = judged.accepted or accepted_errors(block, fmt, tolerance)
         yield "tolerance", correct & (error <= most.base)
     zero = np.abs(block.value) <= block.error
-    within = error <= block.error + FEW_ULPS * fmt.ulp(block.value)
-    yield "error bar", correct & ~zero & within
+    yield "error bar", correct & ~zero & within_rounding(g, block.value, block.error, fmt)
     yield "few digits", correct & _fewer(judged, fmt, NOTE_BITS)
     most = judged.accepted or accepted_errors(block, fmt, tolerance)
     yield "zero", correct & zero & (error <= most.rounding)

@@ -56,6 +56,20 @@ def _cached_by_identity(function: Callable[P, Array]) -> Callable[P, Array]:
     return found
 
 
+def within_rounding(
+    g: Array | float,
+    truth: Array | float,
+    bar: Array | float,
+    fmt: FloatFormat,
+    cost: Array | float = 0.0,
+) -> Mask:
+    """Mark the numbers whose distance from the truth is explained by the error bar of the truth, by
+    a few ulps, and by a cost of rounding."""
+    with np.errstate(all="ignore"):
+        allowed = bar + FEW_ULPS * fmt.ulp(truth) + FIRST_ORDER_SLACK * cost
+        return np.asarray(np.abs(g - truth) <= allowed)
+
+
 @_cached_by_identity
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     """|g - T| in ulp(T); 0 if both round to the same infinity, nan if g or T is nan."""

@@ -13,10 +13,10 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
-from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, FEW_ULPS, FIRST_ORDER_SLACK
+from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.findings import finding
-from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
+from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed, within_rounding
 from gradcheck_cli.judge.wording import documented_of, documented_words, genuine_overflow
 
 
@@ -121,14 +121,9 @@ def _accepted(case: Case, output: Array) -> Mask:
     truth, fmt = case.truth, FORMATS[case.dtype]
     assert truth is not None
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
-    with np.errstate(all="ignore"):
-        right = np.abs(output - exact) <= bar + FEW_ULPS * fmt.ulp(exact)
-    right |= (
-        ~np.isfinite(exact)
-        | (not truth.output_certified)
-        | legitimately_flushed(output, exact, fmt)
-    )
-    return np.asarray(right)
+    unknown = ~np.isfinite(exact) | (not truth.output_certified)
+    right = within_rounding(output, exact, bar, fmt)
+    return np.asarray(right | unknown | legitimately_flushed(output, exact, fmt))
 
 
 def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
@@ -139,7 +134,7 @@ def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     if np.any(far):
         cost = _cost(case)
         benign = np.fmin(cost.allowance, EXCUSED_MOVES / FIRST_ORDER_SLACK * cost.condition)
-        far &= ~_within_rounding(case, output, np.fmax(cost.condition, benign))
+        far &= ~_is_explained(case, output, np.fmax(cost.condition, benign))
     return far
 
 
@@ -148,7 +143,7 @@ def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
     rounded inputs."""
     far = _half_lost(case, output, ulps)
     if np.any(far):
-        far &= _within_rounding(case, output, _cost(case).known_condition)
+        far &= _is_explained(case, output, _cost(case).known_condition)
     return far
 
 
@@ -188,21 +183,16 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
     value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
     cost = documented.output_cost
     assert cost is not None  # it is requested together with the numbers
-    granted = FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
-    with np.errstate(all="ignore"):
-        base = bar + FEW_ULPS * fmt.ulp(value)
-        return np.asarray(np.abs(output - value) <= base + granted)
+    granted = np.ravel(np.fmax(cost.known_condition, cost.allowance))
+    return within_rounding(output, value, bar, fmt, granted)
 
 
-def _within_rounding(case: Case, output: Array, granted: Array) -> Mask:
-    """Mark the elements whose error a rounding cost of `granted` explains."""
+def _is_explained(case: Case, output: Array, cost: Array) -> Mask:
+    """Mark the elements whose error this cost of rounding explains."""
     truth = case.truth
     assert truth is not None
-    exact = np.ravel(truth.output)
-    base = np.ravel(truth.output_error) + FEW_ULPS * FORMATS[case.dtype].ulp(exact)
-    with np.errstate(all="ignore"):
-        allowed = base + FIRST_ORDER_SLACK * np.ravel(granted)
-        return np.asarray(np.abs(output - exact) <= allowed)
+    exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    return within_rounding(output, exact, bar, FORMATS[case.dtype], np.ravel(cost))
 
 
 def worst_first(off: Mask, ulps: Array) -> Array:

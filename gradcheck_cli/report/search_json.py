@@ -13,7 +13,6 @@ from gradcheck_cli.domain.search import (
     Search,
     SearchedFix,
     SearchResult,
-    Witness,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ def _search(search: Search) -> dict[str, Any]:
         "dtype": search.dtype,
         "kind": search.kind,
         "verdict": search.verdict,
-        "witness": None if witness is None else _values(witness),
+        "witness": None
+        if witness is None
+        else {name: array.tolist() for name, array in witness.values.items()},
         "entry": None if witness is None else _entry(witness.entry, search.kind),
         "computed": None if witness is None else _number(witness.computed),
         "truth": None if witness is None else _number(witness.truth),
@@ -89,11 +90,6 @@ def _entry(entry: str, kind: Kind) -> str:
 def _number(number: float) -> str:
     """All digits of a number as text, because JSON has no nan."""
     return repr(float(number))
-
-
-def _values(witness: Witness) -> dict[str, Any]:
-    """Scalars as numbers, arrays as nested lists."""
-    return {name: array.tolist() for name, array in witness.values.items()}
 
 
 def region_as_json(region: Region) -> dict[str, Any]:

@@ -122,7 +122,10 @@ def search(
             while works[done].waiting:
                 _receive(pool, works, hear)
             done += 1
-            yield _finish(works[done - 1], journal)
+            work = works[done - 1]
+            if journal is not None and work.recalled is None and not work.failures:
+                journal.add(work.spec, work.result())  # a failed search may get further
+            yield work.result()
         pool.close()
     except KeyboardInterrupt:
         for work in works[done:]:
@@ -132,14 +135,6 @@ def search(
         pool.kill()
         if journal is not None:
             journal.close()
-
-
-def _finish(work: _Work, journal: Journal | None) -> SearchResult:
-    """The result. It is written to the journal, unless another search may get further."""
-    result = work.result()
-    if journal is not None and work.recalled is None and not work.failures:
-        journal.add(work.spec, result)
-    return result
 
 
 def _work(

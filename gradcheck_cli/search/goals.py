@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals, to_ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.truth.plain import PlainFunction
 
 _MOST_WATCHED = 256  # numbers of the program
@@ -102,9 +103,15 @@ def lines_through(domain: Domain, points: Ordinals, rng: np.random.Generator) ->
 
 
 def directed(
-    domain: Domain, lines: Lines, watch: Watch, evaluate: Evaluate, rng: np.random.Generator
+    domain: Domain,
+    lines: Lines,
+    watch: Watch,
+    evaluate: Evaluate,
+    rng: np.random.Generator,
+    budget: Budget,
 ) -> Ordinals:
-    """Points (N, D) beside changes of state and beside the smallest sizes, along the lines."""
+    """Points (N, D) beside changes of state and beside the smallest sizes, along the lines; less
+    close to them if the budget is spent."""
     low, high = lines.ends(domain)
     places = _places(low, high, domain.format, _PLACES if domain.size > 1 else 40 * _PLACES, rng)
     count, each = places.shape
@@ -112,8 +119,10 @@ def directed(
     numbers = evaluate(lines.at(line, places.ravel(), domain)).reshape(count, each, -1)
     states = watch.states(numbers)
     found = [
-        _neighbours(domain, lines, *_changes(domain, lines, places, states, watch, evaluate)),
-        _neighbours(domain, lines, *_smallest(domain, lines, places, numbers, evaluate)),
+        _neighbours(
+            domain, lines, *_changes(domain, lines, places, states, watch, evaluate, budget)
+        ),
+        _neighbours(domain, lines, *_smallest(domain, lines, places, numbers, evaluate, budget)),
     ]
     return np.unique(np.concatenate(found), axis=0)
 
@@ -139,6 +148,7 @@ def _changes(
     states: Array,
     watch: Watch,
     evaluate: Evaluate,
+    budget: Budget,
 ) -> tuple[Array, Ordinals]:
     """The line and the ordinal of the last point before a watched number changes its state."""
     line, at, column = np.nonzero(states[:, 1:] != states[:, :-1])
@@ -146,7 +156,7 @@ def _changes(
     before, after = places[line, at], places[line, at + 1]
     state = states[line, at, column]
     rows = np.arange(len(line))
-    while np.any(after > before + 1):
+    while np.any(after > before + 1) and not budget.is_spent:
         middle = midway(before, after)
         found = watch.states(evaluate(lines.at(line, middle, domain))[rows, column])
         same = found == state
@@ -155,7 +165,12 @@ def _changes(
 
 
 def _smallest(
-    domain: Domain, lines: Lines, places: Ordinals, numbers: Array, evaluate: Evaluate
+    domain: Domain,
+    lines: Lines,
+    places: Ordinals,
+    numbers: Array,
+    evaluate: Evaluate,
+    budget: Budget,
 ) -> tuple[Array, Ordinals]:
     """The line and the ordinal where a watched number is smaller than at its neighbours."""
     size = np.abs(numbers)
@@ -163,7 +178,7 @@ def _smallest(
     line, at, column = _sample_places(*np.nonzero(inner))
     first, last = places[line, at], places[line, at + 2]
     rows = np.arange(len(line))
-    while np.any(last > first + 2):
+    while np.any(last > first + 2) and not budget.is_spent:
         third = np.maximum(last // 3 - first // 3, 1)
         left, right = first + third, np.maximum(last - third, first + third)
         sizes = [

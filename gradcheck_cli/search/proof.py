@@ -8,7 +8,7 @@ from the whole domain, for every engine that rounds as `Rounding` says.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,8 @@ from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.slopes import Slopes
 from gradcheck_cli.truth.batching import NotBatched
 
-_BATCH = 1024
+_BATCH = 1024  # boxes that are enclosed at once, between two looks at the time,
+_WORK = 1 << 19  # or fewer if a program has more numbers than this over all of them
 _TOGETHER = 128  # boxes cost little more than one, because a call has a fixed cost,
 _NUMBERS = 1 << 13  # if they have no more numbers than this
 _BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
@@ -85,6 +86,8 @@ class Proof:
         self.boxes = 0
         self.run = 0  # leaves that were run because no bound decides them
         low, high = domain.low[None], domain.high[None]
+        numbers = sum(math.prod(node.shape) for node in self._gradient.program.nodes)
+        self._batch = _BATCH if numbers * _BATCH <= _WORK else _TOGETHER
         self._along = np.full(1, -1)  # the element to cut along, for each examined box
         self._push(low, high, _ALL & ~self.proven(low, high), self._along)
 
@@ -144,7 +147,7 @@ class Proof:
     def advance(self, budget: Budget, most: int) -> None:
         """Enclose and split boxes until the budget is spent, or `most` of them."""
         while len(self._low) and most > 0 and not budget.is_spent:
-            count = min(len(self._low), _BATCH, most)
+            count = min(len(self._low), self._batch, most)
             most -= count
             low, high, kinds = self._low[:count], self._high[:count], self._kinds[:count]
             self._low, self._high = self._low[count:], self._high[count:]
@@ -211,14 +214,21 @@ class Proof:
         self._kinds = np.zeros(0, np.uint8)
         self._left = nothing, nothing, self._kinds
 
-    def right(self, points: Ordinals, answers: Answers) -> Array:
-        """For each point (N, D), the kinds, as bits, in which these answers certainly do not fail.
-        The exact numbers are enclosed, and the answers are compared with them."""
-        parts = [np.zeros(0, np.uint8)]
-        for begin in range(0, len(points), _BATCH):
-            some = slice(begin, begin + _BATCH)
-            parts.append(self._right(points[some], answers.at_points(some)))
-        return np.concatenate(parts)
+    def right(self, points: Ordinals, answers: Answers, budget: Budget | None = None) -> Array:
+        """For each point (N, D), the kinds, as bits, in which these answers certainly do not fail;
+        none when the budget is spent. The exact numbers are enclosed, and the answers are compared
+        with them."""
+        found = np.zeros(len(points), np.uint8)
+        for some in self._batches(len(points), budget):
+            found[some] = self._right(points[some], answers.at_points(some))
+        return found
+
+    def _batches(self, count: int, budget: Budget | None = None) -> Iterator[slice]:
+        """The rows that are enclosed at once, until the budget is spent."""
+        for begin in range(0, count, self._batch):
+            if budget is not None and budget.is_spent:
+                return
+            yield slice(begin, min(begin + self._batch, count))
 
     def _right(self, points: Ordinals, answers: Answers) -> Array:
         normal, count = self._rounding.normal, len(points)
@@ -347,29 +357,32 @@ class Proof:
 
     # What is proven about a box.
 
-    def proven(self, low: Ordinals, high: Ordinals, kinds: Iterable[Kind] = KINDS) -> Array:
-        """For each box, those of the kinds, as bits, that cannot happen in it."""
-        wanted = _mask(kinds)
-        parts = [np.zeros(0, np.uint8)]
-        for begin in range(0, len(low), _BATCH):
-            end = begin + _BATCH
-            parts.append(self._proven(low[begin:end], high[begin:end], wanted))
-        return np.concatenate(parts)
+    def proven(
+        self,
+        low: Ordinals,
+        high: Ordinals,
+        kinds: Iterable[Kind] = KINDS,
+        budget: Budget | None = None,
+    ) -> Array:
+        """For each box, those of the kinds, as bits, that cannot happen in it; none when the budget
+        is spent."""
+        found, wanted = np.zeros(len(low), np.uint8), _mask(kinds)
+        for some in self._batches(len(low), budget):
+            found[some] = self._proven(low[some], high[some], wanted)
+        return found
 
     def failing(self, low: Ordinals, high: Ordinals) -> Array:
         """For each box, the kinds, as bits, that happen at every one of its points, if the overflow
         of one operation shows it."""
-        parts = [np.zeros(0, np.uint8)]
-        for begin in range(0, len(low), _BATCH):
-            lows, highs = self._arrays(low[begin : begin + _BATCH], high[begin : begin + _BATCH])
-            value, *gradients = self._gradient(lows, highs, len(low[begin : begin + _BATCH]))
+        found = np.zeros(len(low), np.uint8)
+        for some in self._batches(len(low)):
+            value, *gradients = self._gradient(*self._arrays(low[some], high[some]), len(low[some]))
             assert value is not None
-            found = _bits("value-nonfinite", _any_of(value.broken))
+            found[some] = _bits("value-nonfinite", _any_of(value.broken))
             for g in gradients:
                 if g is not None:
-                    found |= _bits("gradient-nonfinite", _any_of(g.broken))
-            parts.append(found)
-        return np.concatenate(parts)
+                    found[some] |= _bits("gradient-nonfinite", _any_of(g.broken))
+        return found
 
     def _arrays(
         self, low: Ordinals, high: Ordinals

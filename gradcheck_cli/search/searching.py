@@ -267,7 +267,7 @@ class Searching:
         if not 0 < len(leaves) <= _SPREAD or any(map(proof.has_boxes, self._undecided_kinds())):
             return
         together = yield from self._runner.at(leaves)
-        bits = proof.right(leaves, together)
+        bits = proof.right(leaves, together, budget)
         chosen = np.flatnonzero(bits)
         for begin in range(0, len(chosen), _ALONE):
             if budget.is_spent:
@@ -456,7 +456,7 @@ class Searching:
             return np.concatenate(parts)
 
         lines: Lines = lines_through(domain, points, self._rng)
-        return directed(domain, lines, watch, evaluate, self._rng)
+        return directed(domain, lines, watch, evaluate, self._rng, self._budget)
 
     @cached_property
     def _program_to_watch(self) -> tuple[Watch, Mapping[str, Array]] | None:
@@ -558,7 +558,7 @@ class Searching:
             elif known is not None:
                 witness = domain.point(known.values)
                 regions[kind] = boxes.region(domain, reasons, witness, points, budget)
-        self._regions = yield from run_together(regions, proof, self._fails)
+        self._regions = yield from run_together(regions, proof, self._fails, budget)
 
     def _fails(self, points: Ordinals, kinds: Sequence[Kind]) -> Steps[dict[Kind, Array]]:
         """Mark the points that fail, by the estimate of the right answers."""

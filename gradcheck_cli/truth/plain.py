@@ -145,7 +145,7 @@ class PlainFunction:
         drawn += 1
         return Roundings(drawn, places_of)
 
-    def rounded_anew(
+    def randomly_rounded(
         self, values: Mapping[str, Array], wrt: Iterable[str], rng: np.random.Generator
     ) -> Array:
         """The value with `roundings`. Its distance to the plain value is a sample of the effect of

@@ -36,14 +36,14 @@ class SeveralPoints:
             return np.stack([self._function(point) for point in points])
         return self._at_once(points, batch)
 
-    def values_and_rounded_anew(
+    def values_and_randomly_rounded(
         self, points: Points, near: Points, wrt: Iterable[str], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """The values at all points, and `PlainFunction.rounded_anew` at the points `near`."""
+        """The values at all points, and `PlainFunction.randomly_rounded` at the points `near`."""
         wrt, count = tuple(wrt), len(points)
         batch = batch_of_few(self._program, count + len(near), FEW)
         if batch is None:
-            anew = [self._function.rounded_anew(point, wrt, rng) for point in near]
+            anew = [self._function.randomly_rounded(point, wrt, rng) for point in near]
             return self.values(points), np.stack(anew)
         drawn = self._function.roundings(wrt, rng, len(near))
         factors = np.concatenate([np.ones((count, drawn.factors.shape[1])), drawn.factors])

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import CORNER_ALIKE, SAME_LIMIT_BITS, Step
 from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.certified.limiting import Limiting
+from gradcheck_cli.truth.certified.limiting import Limiting, all_met_twice
 from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.directions import Sampled
 
@@ -33,8 +33,10 @@ def hulls_of(
 
     The one-sided derivatives bound <g, d> if the function bends the same way in every direction,
     like a maximum or a norm. (There the generalised directional derivative is the one-sided one;
-    Clarke 1983, proposition 2.3.6.) The functions relu(x) - relu(y) and median do not. There the
-    `limits` of the gradient bound <g, d> if all of them are known; other rows are left unbounded.
+    Clarke 1983, proposition 2.3.6.) The functions relu(x) - relu(y) and median do not, and
+    median(x) + max(x) - sort(x)[3] does not although it bends up along every axis. There the
+    `limits` of the gradient bound <g, d> if each value was met twice; other rows are left
+    unbounded.
     """
     tied = {name: np.any(block.kind == PointKind.KINK, axis=0) for name, block in blocks.items()}
     rng = generator(seed, 2)
@@ -47,11 +49,12 @@ def hulls_of(
     bend = np.concatenate(bends, axis=1)
     one_way = np.all(bend >= 0, axis=1) | np.all(bend <= 0, axis=1)
     one_way &= np.any(bend != 0, axis=1)  # a kink without a visible bend has no known sign
-    hulls = (_hull(d, sides) for d, sides in zip(directions, along, strict=True))
-    bounded = (_bounded(hull, one_way) for hull in hulls)
-    return tuple(
-        bounded if limits is None else (_bounded_by_limits(hull, limits) for hull in bounded)
-    )
+    hulls = [_hull(d, sides) for d, sides in zip(directions, along, strict=True)]
+    if limits is None:
+        return tuple(_bounded(hull, one_way) for hull in hulls)
+    for hull in hulls:
+        one_way &= _holds(hull, limits)
+    return tuple(_bounded_by_limits(_bounded(hull, one_way), limits) for hull in hulls)
 
 
 def steady(
@@ -106,17 +109,33 @@ def steady(
 
 
 def _bounded_by_limits(hull: Hull, limits: Limiting) -> Hull:
-    """The hull bounded by the limits of the gradient, in rows where all limits are known."""
-    names = hull.direction.keys()
-    along = sum(limits.gradients[name] @ hull.direction[name] for name in names)
-    size = sum(np.abs(limits.gradients[name]) @ np.abs(hull.direction[name]) for name in names)
-    known = limits.complete
+    """The hull bounded by the limits of the gradient, in rows where all <g, d> were met."""
+    along, size = _along(hull, limits)
+    met = [all_met_twice(*row) for row in zip(along.T, size, strict=True)]
+    known = limits.rows & np.array(met, np.bool_)
     return replace(
         hull,
         lower=np.where(known, np.min(along, axis=0), hull.lower),
         upper=np.where(known, np.max(along, axis=0), hull.upper),
-        error=np.where(known, 2.0**-SAME_LIMIT_BITS * np.max(size, axis=0), hull.error),
+        error=np.where(known, 2.0**-SAME_LIMIT_BITS * size, hull.error),
     )
+
+
+def _holds(hull: Hull, limits: Limiting) -> Array:
+    """Mark the rows whose bounds hold for every limit of the gradient that was met."""
+    along, size = _along(hull, limits)
+    slack = hull.error + 2.0**-SAME_LIMIT_BITS * size
+    outside = (along < hull.lower - slack) | (along > hull.upper + slack)
+    return np.asarray(~np.any(outside, axis=0))
+
+
+def _along(hull: Hull, limits: Limiting) -> tuple[Array, Array]:
+    """<g, d> for each limit of the gradient, (samples, rows), and the largest sum of the sizes of
+    its terms, (rows,)."""
+    pairs = [(limits.gradients[name], weights) for name, weights in hull.direction.items()]
+    along = np.sum([gradients @ weights for gradients, weights in pairs], axis=0)
+    sizes = np.sum([np.abs(gradients) @ np.abs(weights) for gradients, weights in pairs], axis=0)
+    return along, np.max(sizes, axis=0)
 
 
 def _sides(direction: Mapping[str, Array], sampled: Sampled) -> Sides:

@@ -36,7 +36,7 @@ def _compared(a: Value, b: Value) -> tuple[Mask, Mask]:
 
 def _stand(a: FloatBall, b: FloatBall) -> Mask:
     """Which balls are numbers that do not move, so that no move can decide their order."""
-    exact = not ties_matter() and a.radius is None and b.radius is None
+    exact = (a.radii == 0) & (b.radii == 0) if not ties_matter() else np.False_
     return np.asarray((a.endless & b.endless) | exact)
 
 
@@ -125,7 +125,8 @@ def _hull(a: FloatBall, b: FloatBall) -> FloatBall:
 def between(low: Any, high: Any) -> FloatBall:
     """Balls that contain everything between two bounds."""
     middle = low / 2 + high / 2
-    return FloatBall(middle, (np.fmax(high - middle, middle - low) + TINY) * GROWN)
+    radius = (np.fmax(high - middle, middle - low) + TINY) * GROWN
+    return FloatBall(middle, np.where(np.isinf(low) & (low == high), 0.0, radius))
 
 
 def _sign(x: Value) -> FloatBall:
@@ -183,7 +184,8 @@ def largest(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
     own, reach = (np.take_along_axis(part, best, axis=1)[:, 0] for part in (values, radii))
     shape = kept if keepdims else tuple(x.shape[i] for i in rows)
     value = np.where(alone, own, open_.value).reshape(shape)
-    radius = np.where(alone, reach, open_.radii + np.abs(open_.value) * UNIT + TINY).reshape(shape)
+    rounded = np.where(open_.endless, 0.0, open_.radii + np.abs(open_.value) * UNIT + TINY)
+    radius = np.where(alone, reach, rounded).reshape(shape)
     return FloatBall(value, radius, chosen=True)
 
 

@@ -128,7 +128,17 @@ def _softplus(x: Floats) -> Any:
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-exp, sqrt = _monotone(np.exp), _monotone(np.sqrt, 0.0)
+def exp(x: Value) -> FloatBall:
+    """Of a score of -inf, which no finite change moves, exactly 0."""
+    x = as_float_ball(x)
+    found = _exp(x)
+    gone = x.endless & (x.value < 0)
+    if np.any(gone):
+        found.radius = np.where(gone, 0.0, found.radii)
+    return found
+
+
+_exp, sqrt = _monotone(np.exp), _monotone(np.sqrt, 0.0)
 log, _softplus_ball = _monotone(np.log, 0.0), _monotone(_softplus)
 
 

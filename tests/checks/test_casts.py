@@ -32,7 +32,7 @@ def answered(engine: Engine, layer: Any, x: Any, dtype: str) -> LayerAnswer:
     engine.load()
     problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=REVERSE)
     mine = replace(problem.implementation, engine=engine.capabilities.name, target="layer")
-    answer = examine(engine, replace(problem, implementation=mine))
+    answer = examine(engine, replace(problem, implementation=mine), blaming=False)
     assert answer.failure is None, answer.failure
     return answer
 
@@ -130,7 +130,9 @@ def test_right_layers_raise_no_alarm(name: str) -> None:
 @pytest.mark.parametrize("size", [4, 3000])
 def test_a_wrong_derivative_is_told_all_the_same(size: int, dtype: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(Half, "factor", 1.02)
-    answer = examined(Half, {"x": 0.5 + np.abs(normal(size))}, dtype=dtype, modes=REVERSE)
+    answer = examined(
+        Half, {"x": 0.5 + np.abs(normal(size))}, dtype=dtype, modes=REVERSE, blaming=False
+    )
     assert told(answer) == {"GC101"}
     assert {finding.dtype for finding in answer.findings} == {dtype}
 
@@ -150,7 +152,7 @@ def test_a_formula_is_held_to_more_than_the_digits_of_bfloat16() -> None:
             (x,) = ctx.saved_tensors
             return (3.3 * g.bfloat16() * x.bfloat16() ** 2).to(x.dtype)
 
-    answer = examined(Cube, {"x": normal(5)}, dtype="float32", modes=REVERSE)
+    answer = examined(Cube, {"x": normal(5)}, dtype="float32", modes=REVERSE, blaming=False)
     (found,) = answer.findings
     assert found.code == "GC101"
     assert found.pattern == "factor 1.1"
@@ -161,7 +163,10 @@ def test_a_formula_is_held_to_more_than_the_digits_of_bfloat16() -> None:
 def test_what_leaves_the_graph_in_float16(size: int) -> None:
     """On short steps, a flight of stairs, the gradient that forgets it is right."""
     answer = examined(
-        lambda x: torch.tanh(x.half()).detach().to(x.dtype) * x, {"x": normal(size)}, modes=REVERSE
+        lambda x: torch.tanh(x.half()).detach().to(x.dtype) * x,
+        {"x": normal(size)},
+        modes=REVERSE,
+        blaming=False,
     )
     assert told(answer) == {"GC101"}
 
@@ -169,7 +174,7 @@ def test_what_leaves_the_graph_in_float16(size: int) -> None:
 @pytest.mark.parametrize("layer", [Forgetful, Compressed])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_backward_in_bfloat16_loses_digits(layer: type, dtype: str) -> None:
-    answer = examined(layer, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
+    answer = examined(layer, {"x": normal(4)}, dtype=dtype, modes=REVERSE, blaming=False)
     (found,) = answer.findings
     assert (found.code, found.severity) == ("GC301", "error")
     assert any(f"the {dtype} backward pass continues in bfloat16" in note for note in answer.notes)
@@ -243,7 +248,7 @@ def test_pairs(forward: Any, backward: Any, codes: set[str], size: int) -> None:
     ],
 )
 def test_digits_that_are_lost_in_float64_too_are_no_wrong_rule(layer: Any, x: list[float]) -> None:
-    found = told(examined(layer, {"x": np.array(x)}, modes=REVERSE))
+    found = told(examined(layer, {"x": np.array(x)}, modes=REVERSE, blaming=False))
     assert found <= {"GC301", "GC302", "GC303"}
 
 
@@ -261,4 +266,4 @@ def test_a_wrong_rule_behind_a_cast_is_wrong(factor: float) -> None:
             return (g.double() * factor / torch.cosh(x.double()) ** 2).to(x.dtype)
 
     x = {"x": np.array([0.001, 8.0, -15.0])}
-    assert "GC101" in told(examined(lambda x: Scaled.apply(x), x, modes=REVERSE))
+    assert "GC101" in told(examined(lambda x: Scaled.apply(x), x, modes=REVERSE, blaming=False))

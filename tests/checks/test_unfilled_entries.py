@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from gradcheck_cli.checks.examination import examine
-from tests.checks.making import layer_problem, torch_engine
+from tests.checks.making import examined, layer_problem, torch_engine
 
 
 class Diagonal(torch.autograd.Function):
@@ -33,8 +33,7 @@ class Saturated(torch.autograd.Function):
 
 
 def codes(layer, x, dtype) -> set[str]:
-    modes = ("reverse",)
-    answer = examine(torch_engine(), layer_problem(layer, {"x": x}, dtype=dtype, modes=modes))
+    answer = examined(layer, {"x": x}, dtype=dtype, modes=("reverse",), blaming=False)
     return {finding.code for finding in answer.findings}
 
 

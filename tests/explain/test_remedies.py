@@ -61,3 +61,24 @@ def test_numpy_inside_a_layer_of_pytorch() -> None:
     with pytest.raises(RuntimeError) as raised:
         np.sin(torch.ones(2, requires_grad=True))
     assert "engine `numpy`" in remedy_of(raised.value)
+
+
+@pytest.mark.parametrize("keep", ["an attribute", "a dictionary", "a list"])
+def test_an_array_that_a_layer_keeps_for_its_next_call(keep: str) -> None:
+    kept: dict[int, jax.Array] = {}
+    several = [jnp.zeros(())]
+
+    def layer(x: jax.Array) -> jax.Array:
+        before = several[-1] if keep == "a list" else kept.get(0, getattr(layer, "last", 0.0))
+        if keep == "an attribute":
+            layer.last = jnp.sum(x)  # type: ignore[attr-defined]
+        elif keep == "a dictionary":
+            kept[0] = jnp.sum(x)
+        else:
+            several.append(jnp.sum(x))
+        return jnp.sum(jnp.sin(x) * before)
+
+    jax.grad(layer)(jnp.ones(2))
+    with pytest.raises(jax.errors.UnexpectedTracerError) as raised:
+        layer(jnp.ones(2))
+    assert "pass it to the next call" in remedy_of(raised.value)

@@ -111,6 +111,7 @@ def test_an_index_is_a_tuple_of_its_parts() -> None:
         ("s * 1e999", "GC904 1:5-10 the number is larger", "write inf"),
         ("s + None", "GC904 1:5-9 None is used where a number is needed", ""),
         ("s + [1, 2]", "GC904 1:5-11 a list is used where one value is needed", "stack([a, b])"),
+        ("stack([*s, 1])", "GC904 1:8-10 * takes the entries of a list, and this is one value", ""),
         ("sin + 1", "GC905 1:1-4 `sin` is an operation, not a value", "call it: sin(x)"),
         ("(y := s)", "GC904 1:2-8 `:=` is not part", "on its own line"),
         ("n ** -1 * s", "GC906 1:1-8 a power of integers needs", "x ** -1.0"),

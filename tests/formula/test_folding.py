@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from textwrap import dedent
 
 import pytest
@@ -36,6 +37,31 @@ LOOPS = {
             p = p + q * 0.1
             q = q - p * 0.1
         p * q
+    """,
+    "all turns, stacked": """
+        h = a
+        hs = []
+        for i in range(6):
+            h = tanh(h * 0.5 + x[i - 3, 0])
+            hs = [*hs, h]
+        stack(hs)
+    """,
+    "all turns and a first one, backwards": """
+        h = sin(a)
+        hs = []
+        for i in range(6):
+            z = h * 0.5 + b
+            h = tanh(z) * exp(z)
+            hs = [reshape(h, shape=(1,)), *hs]
+        concatenate([*hs, v]) * sum(h)
+    """,
+    "entries that count": """
+        h = a
+        hs = []
+        for i in range(6):
+            h = tanh(h) + b
+            hs = [*hs, h * x[i - 3, 1]]
+        stack([*hs, a])
     """,
     "one line, used afterwards": """
         r = a
@@ -79,6 +105,33 @@ def test_what_is_folded_reads_back_as_the_same_program(formula: str) -> None:
     program = program_of(formula)
     printed = folded_statements(program)
     assert same(program, program_of(printed)), printed
+
+
+def test_a_loop_takes_the_turns_of_another() -> None:
+    text = dedent("""
+        h = a
+        hs = []
+        for i in range(6):
+            h = tanh(h * 0.5 + b)
+            hs = [*hs, h]
+        c = h
+        for i in range(6):
+            c = sin(c + hs[i] * hs[0])
+        c * h
+    """).strip()
+    program = program_of(text)
+    printed = folded_statements(program)
+    assert same(program, program_of(printed)), printed
+    assert printed.count("for i in range(6):") == 2, printed
+    assert "sin(c + hs[i] * hs[0])" in printed, printed
+
+
+def test_values_with_names_of_their_own_are_not_collected() -> None:
+    lines = [f"{new} = sin({old}) * a" for old, new in pairwise("apqrstu")]
+    program = program_of("\n".join([*lines, "stack([p, q, r, s, t, u])"]))
+    printed = folded_statements(program)
+    assert same(program, program_of(printed)), printed
+    assert "for " not in printed
 
 
 def test_two_loops_have_names_of_their_own() -> None:

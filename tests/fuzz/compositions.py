@@ -81,6 +81,10 @@ def _expression(rng: np.random.Generator, depth: int) -> str:
     return str(rng.choice(BINARY)).format(left, f"({right})")
 
 
+def _depends_on_both(text: str) -> bool:
+    return "x" in text.replace("exp", "").replace("maximum", "") and "y" in text
+
+
 def _number(rng: np.random.Generator) -> float:
     return float(
         rng.choice(
@@ -313,13 +317,10 @@ class Compositions:
 
     def input(self, seed: int, index: int) -> Composition:
         rng = drawn(seed, self.name, index)
-        while True:
+        while True:  # a function like maximum(x, x) touches its kink at every point
             text = _expression(rng, DEPTH)
-            if "x" in text.replace("exp", "").replace("maximum", "") and "y" in text:
-                break
-        while True:
             x, y = ([_number(rng), _number(rng)] for _ in "xy")
-            if not touches(text, x, y):
+            if _depends_on_both(text) and not touches(text, x, y):
                 break
         framework = self._frameworks[int(rng.integers(len(self._frameworks)))]
         return Composition(

@@ -54,3 +54,11 @@ def test_a_kink_that_is_touched_is_no_kink_of_the_whole(
     text: str, x: list[float], is_touched: bool
 ) -> None:
     assert touches(text, x, [0.5, 0.7]) == is_touched
+
+
+def test_a_function_that_touches_its_kink_everywhere_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = iter(["maximum(x, x) * y", "abs(x - x) + y", "x * y"])
+    monkeypatch.setattr(compositions, "_expression", lambda *_: next(texts))
+    assert Compositions().input(1, 0).text == "x * y"

@@ -241,6 +241,7 @@ def test_broken_entry_point_is_told_once(
 ) -> None:
     points = tmp_path / "fakes" / "fake_engines-1.0.dist-info" / "entry_points.txt"
     points.write_text("[gradcheck.engines]\ngone = fake_engines:Nowhere\n")
+    monkeypatch.setattr("gradcheck_cli.run.plan.default_engines", lambda _: ["reference"])
     specs = [spec(GOOD + "modes: [reverse]\n"), spec(GOOD + "modes: [reverse]\n")]
     first, second = _report(run(specs, RunOptions(dtypes=Layered(override=("float64",))))).results
     assert first.status == second.status == "passed"

@@ -37,10 +37,12 @@ def searched(
     budget: float = 10.0,
     seed: int = 0,
     kinds: Sequence[Kind] = KINDS,
+    whole: bool = False,
 ) -> dict[str, Search]:
-    """The results of a search, by kind."""
+    """The results of a search, by kind; if `whole`, with regions and simplified witnesses."""
     searching = Searching(spec, "reference", domain_in(spec, dtype), kinds, budget, seed)
-    return {one.kind: one for one in answering(searching.steps())}
+    answering(searching.steps() if whole else searching.look())
+    return {one.kind: one for one in searching.so_far().searches}
 
 
 def answering(steps: Steps[Any]) -> Any:

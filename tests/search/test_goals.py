@@ -2,19 +2,25 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.search.box import Ordinals, from_ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import Watch, directed, lines_through
 from gradcheck_cli.truth.batching import batched
 
 from .searched import domain_in, spec_of
 
 
-def found(inputs: str, model: str, count: int = 64) -> Array:
-    """The points to which the directed search of a formula comes."""
+def found(inputs: str, model: str, seconds: float = 60.0, most: int = 10_000) -> Array:
+    """The points to which the directed search of a formula comes in this time. It may evaluate the
+    formula so often."""
+    count, calls = 64, 0
     spec = spec_of(inputs, model)
     domain = domain_in(spec)
     watch = Watch(batched(spec.program, count), FORMATS["float32"])
 
     def evaluate(points: Ordinals) -> Array:
+        nonlocal calls
+        calls += 1
+        assert calls <= most
         parts = []
         for begin in range(0, len(points), count):
             some = points[begin : begin + count]
@@ -24,7 +30,8 @@ def found(inputs: str, model: str, count: int = 64) -> Array:
 
     rng = np.random.default_rng(0)
     lines = lines_through(domain, domain.start[None], rng)
-    return from_ordinals(directed(domain, lines, watch, evaluate, rng), domain.format)
+    points = directed(domain, lines, watch, evaluate, rng, Budget(seconds))
+    return from_ordinals(points, domain.format)
 
 
 def test_zeros_are_found_to_the_last_number() -> None:
@@ -49,3 +56,8 @@ def test_of_two_inputs_one_is_solved_for() -> None:
     inputs = "{x: {value: 1, domain: [1, 4]}, y: {value: 1, domain: [1, 4]}}"
     x, y = found(inputs, "1 / (x - y)").T
     assert np.any(x == y)
+
+
+def test_without_time_left_no_change_is_followed() -> None:
+    points = found("{x: {value: 1, domain: [0, 1000]}}", "exp(x) / x", seconds=0.0, most=1)
+    assert len(points)

@@ -136,6 +136,22 @@ def test_a_leaf_is_right_if_half_an_ulp_of_its_input_moves_it_as_far(lost: float
     assert bool(found & bit_of("value-inaccurate")) == (lost < 1)
 
 
+def test_without_time_left_nothing_is_proven() -> None:
+    """It stays open, which is no claim."""
+    spec = spec_of("{x: {value: 2, domain: [1, 3]}}", "x * x")
+    domain = domain_in(spec)
+    runner = Runner("reference", spec.program, domain, spec.wrt)
+    gradient = engine_program(reference(), runner.full_problem(domain.start))
+    proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
+    points = np.repeat(domain.start[None], 5000, axis=0)
+    x = domain.numbers(points)
+    answers = Answers(x * x, {"x": 2 * x[:, :, None]}, np.ones(len(x), np.bool_))
+    for seconds, some in ((60.0, True), (0.0, False)):
+        proven = proof.proven(points, points, budget=Budget(seconds))
+        right = proof.right(points, answers, Budget(seconds))
+        assert (proven != 0).tolist() == (right != 0).tolist() == [some] * len(points)
+
+
 @pytest.mark.parametrize("order", [("t", "w"), ("w", "t")])
 @pytest.mark.parametrize(
     "model", ["w * w + 20 * sin(t) ** 2", "w * w * (1 + t / 3) + 0.5 * t * t", "t * t - t * w"]

@@ -90,5 +90,5 @@ def test_rounded_anew_moves_the_value_by_what_rounding_costs(formula: str, loses
     values = {"x": np.array(0.5)}
     function = PlainFunction(program_of(formula, values), "float64")
     rng = np.random.default_rng(0)
-    off = [abs(function.rounded_anew(values, ["x"], rng) - function(values)) for _ in range(20)]
+    off = [abs(function.randomly_rounded(values, ["x"], rng) - function(values)) for _ in range(20)]
     assert 0.1 * loses < np.max(off) / 2**-52 < 10 * loses

@@ -84,8 +84,8 @@ def test_values_and_their_roundings_are_those_of_each_point(formula: str, count:
     np.testing.assert_array_max_ulp(found, expected, 4)
     one, other = np.random.default_rng(7), np.random.default_rng(7)
     wrt = tuple(program.inputs)
-    rounded = np.stack([plain.rounded_anew(point, wrt, one) for point in many])
-    same, anew = function.values_and_rounded_anew(many, many, wrt, other)
+    rounded = np.stack([plain.randomly_rounded(point, wrt, one) for point in many])
+    same, anew = function.values_and_randomly_rounded(many, many, wrt, other)
     np.testing.assert_array_equal(same, found)
     np.testing.assert_array_max_ulp(anew, rounded, 4)
     assert one.random() == other.random()  # the same numbers were drawn

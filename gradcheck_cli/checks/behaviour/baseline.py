@@ -23,6 +23,7 @@ from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import two_texts
+from gradcheck_cli.explain.remedies import with_remedy
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, try_call, values_of
 from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
@@ -123,7 +124,7 @@ def raised(
     return Fault(
         code,
         message,
-        detail=short_traceback(error),
+        detail=with_remedy(short_traceback(error), error),
         severity=severity,
         place=place,
         other_run=replace(other_run, raises=True),
@@ -316,9 +317,9 @@ class Bench:
             return Slope(found[0], abs(found[0] - found[1]) + unit * largest / step)
 
     @cached_property
-    def near(self) -> Bars:
+    def tight_bars(self) -> Bars:
         """The part of `bars` that takes no further run."""
-        return self.tight(self.first)
+        return self.tight_bars_of(self.first)
 
     @cached_property
     def bars(self) -> Bars:
@@ -329,7 +330,7 @@ class Bench:
     def bars_of(self, ran: CallResult, call: Call, row: Array) -> Bars:
         """The tolerances for a run other than the first. The entry that moves most decides for its
         leaf, because a draw separates only some of several tied numbers."""
-        bars = self.tight(ran)
+        bars = self.tight_bars_of(ran)
         output, gradients = bars.output, dict(bars.gradients)
         for _ in range(DRAWS):
             there = self._moved_a_little(call, row)
@@ -350,9 +351,9 @@ class Bench:
                 return there
         return None
 
-    def tight(self, ran: CallResult) -> Bars:
-        """The tolerances for runs of the same computation, which may only add in another order in
-        parallel."""
+    def tight_bars_of(self, ran: CallResult) -> Bars:
+        """The tolerances for other runs of the same computation, which may only add in another
+        order in parallel."""
         part = self.half / (LARGER if self.is_summed else 1.0)
         gradients = {name: part * largest_of(self.gradient(ran, name)) for name in self.leaves}
         return Bars(self.half * largest_of(ran.output), gradients)
@@ -382,25 +383,29 @@ class Bench:
         self,
         before: CallResult,
         after: CallResult,
-        bars: Callable[[], Bars],
-        near: Bars,
         names: tuple[str, ...] | None = None,
+        bars: Callable[[], Bars] | None = None,
+        tight: Bars | None = None,
     ) -> Apart | None:
-        """The largest difference of two runs beyond the bars. `bars` takes further runs, so it is
-        called only if the runs differ by more than `near`, which is at most the bars."""
-        if self.difference(before, after, near, names) is None:
+        """The largest difference of two runs beyond the bars (None: the bench's own). They take
+        further runs, so they are computed only if the runs differ by more than the `tight` bars,
+        which are at most as wide."""
+        if self.difference(before, after, names, tight) is None:
             return None
-        return self.difference(before, after, bars(), names)
+        return self.difference(before, after, names, self.bars if bars is None else bars())
 
     def difference(
         self,
         before: CallResult,
         after: CallResult,
-        bars: Bars,
         names: tuple[str, ...] | None = None,
+        bars: Bars | None = None,
     ) -> Apart | None:
-        """The largest difference of the values or gradients (of `names`; None: all) beyond the
-        bars, or None. Numbers that are not finite in the first run are not compared."""
+        """The largest difference of the values or gradients (of `names`; None: all) beyond the bars
+        (None: the tight bars of `before`), or None. Numbers that are not finite in `before` are not
+        compared."""
+        if bars is None:
+            bars = self.tight_bars if before is self.first else self.tight_bars_of(before)
         pairs: list[tuple[str | None, Array, Array, float]] = [
             (None, before.output, after.output, bars.output)
         ]

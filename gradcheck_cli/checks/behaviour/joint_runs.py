@@ -151,7 +151,7 @@ class _Passes:
                 self._take(place, ran.row(place))
         if self._off is None and ran.overwritten:
             self._off = Apart(ran.overwritten[0], 0.0, 0.0, bench.is_summed)
-        return self._off or bench.difference(bench.first, ran, bench.near, ())
+        return self._off or bench.difference(bench.first, ran, ())
 
     def _take(self, place: int, gradients: ValuesOrNone) -> None:
         bench, first = self._bench, self._bench.first
@@ -167,9 +167,9 @@ class _Passes:
         else:
             assert self._ones is not None
             _, small = factors(bench)
-            near = sum_of([bench.near] * 3, bench.tight(self._ones))
+            bars = sum_of([bench.tight_bars] * 3, bench.tight_bars_of(self._ones))
             total = _multiple(bench, bench.added(first, self._ones), small)
-            self._off = self._off or bench.difference(total, ran, widened(near, small), self._wrt)
+            self._off = self._off or bench.difference(total, ran, self._wrt, widened(bars, small))
 
 
 def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
@@ -195,8 +195,9 @@ def _doubts_of_fresh_layer(bench: Bench, values: Values, there: CallResult) -> I
             return bench.ran(subject, call)
 
     checks = (call_affects_next, of_inputs, linear, of_upstream)
-    expected, near = _multiple(bench, there, negative), widened(bench.tight(there), negative)
-    yield from _compared(bench, expected, run, checks, near)
+    expected = _multiple(bench, there, negative)
+    bars = widened(bench.tight_bars_of(there), negative)
+    yield from _compared(bench, expected, run, checks, bars=bars)
 
 
 def _doubts_of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Doubt]:
@@ -204,7 +205,7 @@ def _doubts_of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iter
     For a compiled layer this is one run, up to the stage before its compiler would generate code
     for it."""
     untracked = partial(bench.subject.run, Call(tracking=False))
-    yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
+    yield from _compared(bench, bench.first, untracked, (requested,), ())
     stage = bench.subject.traced_stage
     for wrt in wanted:
         call = Call(wrt=wrt, inputs=layouts_of(bench)[0])
@@ -213,7 +214,7 @@ def _doubts_of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iter
             with bench.subject.at_stage(stage) if stage else nullcontext():
                 return bench.run(call)
 
-        yield from _compared(bench, bench.first, run, (requested, of_inputs), bench.near, wrt)
+        yield from _compared(bench, bench.first, run, (requested, of_inputs), wrt)
 
 
 def _layout_for(bench: Bench, layout: Layout) -> Layout:
@@ -226,11 +227,11 @@ def _compared(
     first: CallResult,
     run: Callable[[], CallResult],
     checks: tuple[Check, ...],
-    near: Bars,
     names: tuple[str, ...] | None = None,
+    bars: Bars | None = None,
 ) -> Iterator[Doubt]:
-    """A doubt if a run differs from `first`, the expected result, by more than `near`; with `again`
-    if a second run does not differ."""
-    found = bench.difference(first, run(), near, names)
+    """A doubt if a run differs from `first`, the expected result, by more than the bars; with
+    `again` if a second run does not differ."""
+    found = bench.difference(first, run(), names, bars)
     if found is not None:
-        yield Doubt(checks, again=None if bench.difference(first, run(), near, names) else found)
+        yield Doubt(checks, again=None if bench.difference(first, run(), names, bars) else found)

@@ -97,9 +97,8 @@ def _differ(
     bench: Bench, first: CallResult, ran: CallResult, call: Call, row: Array
 ) -> Apart | None:
     """Where a run in another layout differs from `first`, the run of the same call and row."""
-    if first is bench.first:
-        return bench.differ(first, ran, lambda: bench.bars, bench.near)
-    return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
+    own = first is bench.first
+    return bench.differ(first, ran, bars=None if own else lambda: bench.bars_of(first, call, row))
 
 
 def _repeated(bench: Bench) -> dict[str, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -55,18 +54,18 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
     for factor in factors(bench):
         scaled = times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
         ran = bench.run(row=factor * bench.row)
-        near = widened(bench.near, factor)
-        found = bench.differ(scaled, ran, partial(_bars_times, bench, factor), near)
+
+        def bars(factor: float = factor) -> Bars:
+            return widened(bench.bars, factor)
+
+        tight = widened(bench.tight_bars, factor)
+        found = bench.differ(scaled, ran, bars=bars, tight=tight)
         if found is not None:
             expected, given = found.two_numbers()
             what = f"{factor:g} times the upstream gradient"
             message = f"for {what} the gradient of `{found.leaf}` is {given}, not {expected}"
             other = OtherRun("multiple", factor=factor)
             yield found.fault(Codes.NONLINEAR_BACKWARD, message, other)
-
-
-def _bars_times(bench: Bench, factor: float) -> Bars:
-    return widened(bench.bars, factor)
 
 
 def widened(bars: Bars, factor: float) -> Bars:
@@ -79,12 +78,12 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
     second, ran = bench.run(row=bench.second_row), bench.run(row=both)
     total = bench.added(bench.first, second)
     # each of the three runs has its own tolerance; at first, one of them is used for all
-    tight = bench.tight(second)
+    tight = bench.tight_bars_of(second)
     found = bench.differ(
         total,
         ran,
-        lambda: sum_of([bench.bars] * 3, tight),
-        sum_of([bench.near] * 3, tight),
+        bars=lambda: sum_of([bench.bars] * 3, tight),
+        tight=sum_of([bench.tight_bars] * 3, tight),
     )
     if found is not None:
         # two large rows may cancel, but their rounding errors do not
@@ -93,7 +92,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             bench.bars_of(ran, Call(), both),
             bench.bars,
         ]
-        found = bench.difference(total, ran, sum_of(shares, _grains(bench)))
+        found = bench.difference(total, ran, bars=sum_of(shares, _grains(bench)))
     if found is not None:
         expected, given = found.two_numbers()
         message = (

@@ -37,7 +37,7 @@ TWICE = "called twice with the same input and the same random numbers"
 def call_affects_next(bench: Bench) -> Iterator[Fault]:
     """GC602 and GC605: the first way in which one call affects another."""
     for _ in range(REPEATS):
-        found = bench.difference(bench.first, bench.run(), bench.near)
+        found = bench.difference(bench.first, bench.run())
         if found is not None:
             yield replace(_fault_of_changes(bench, found), nondeterministic=True)
             return
@@ -81,7 +81,7 @@ def state_in_object(bench: Bench) -> Iterator[Fault]:
     if ran.output_written:
         yield Fault(Codes.STATEFUL_GRADIENT, OUTPUT)
         return
-    found = bench.difference(bench.first, ran, bench.near, given)
+    found = bench.difference(bench.first, ran, given)
     fault = _stateful_fault(
         "second call", "in the first call of an object, and in its second call", found
     )
@@ -99,12 +99,11 @@ def _fault_of_changes(bench: Bench, found: Apart) -> Fault:
     runs = [bench.run() for _ in range(3)]
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
-        before, after = (bench.difference(runs[0], runs[1], bench.near) or found).two_numbers()
+        before, after = (bench.difference(runs[0], runs[1]) or found).two_numbers()
         message = f"{message}: {before}, then {after}"
         return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("added up"))
     here, there = _two_calls(bench), _two_calls(bench)
-    bars = bench.tight(bench.first)
-    if not any(bench.difference(a, b, bars) for a, b in zip(here, there, strict=True)):
+    if not any(bench.difference(a, b) for a, b in zip(here, there, strict=True)):
         message = f"it depends on how often the layer was called: {found}"
         return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
     return _random_fault(found)
@@ -130,7 +129,7 @@ def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
 def _after_another(bench: Bench) -> Fault | None:
     if bench.other_inputs is None:
         return None
-    found = bench.difference(bench.first, bench.run(), bench.near)
+    found = bench.difference(bench.first, bench.run())
     return _stateful_fault("after another", "before and after a call with another input", found)
 
 
@@ -147,9 +146,7 @@ def _over_one_graph(bench: Bench) -> Fault | None:
         return _overwrite_fault(name)
     for row in (0, 2):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
-        found = bench.difference(
-            bench.first, CallResult(ran.output, taken), bench.tight(bench.first)
-        )
+        found = bench.difference(bench.first, CallResult(ran.output, taken))
         if found is not None:
             return _stateful_fault("one graph", "in two backward passes over one graph", found)
     return None
@@ -165,7 +162,7 @@ def _with_one_between(bench: Bench) -> Fault | None:
         ran = bench.run(Call(interleaved_inputs=bench.other_inputs))
     except Exception as error:
         return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error, OtherRun("another between"))
-    found = bench.difference(bench.first, ran, bench.tight(bench.first))
+    found = bench.difference(bench.first, ran)
     return _stateful_fault("another between", BETWEEN, found)
 
 
@@ -176,7 +173,7 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     values, later = bench.run_at_other_values
     with closing(bench.fresh(values)) as subject:
         fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
-    found = bench.difference(fresh, later, bench.tight(fresh))
+    found = bench.difference(fresh, later)
     when = "for an input on a fresh layer, and for the same input after another"
     return _stateful_fault("fresh", when, found)
 
@@ -236,7 +233,7 @@ def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
             filled = [one for one in alone if without([one])[0]]
         if len(filled) < len(places):
             _, first = without(filled) if filled else ((), None)
-        found = None if first is None else bench.difference(first, there, bench.tight(first))
+        found = None if first is None else bench.difference(first, there)
         if found is not None:
             when = f"for an input while `{filled[0].name}` is {filled[0].state}"
             message = f"{when}, and for the same input after another, {found}"

@@ -47,7 +47,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     gap = abs(by_forward - by_reverse)
     open_part = A_TERM if _is_below_last_digit(bench) else bench.half
     rest = open_part * float(np.abs(bench.row) @ np.abs(pushed)) + _rounding(bench, tangents)
-    agree = gap <= _directional_bar(bench.near, tangents) + rest
+    agree = gap <= _directional_bar(bench.tight_bars, tangents) + rest
     agree = agree or gap <= _directional_bar(bench.bars, tangents) + rest  # `bars` takes more runs
     if np.isfinite(by_reverse) and not agree:
         message = (

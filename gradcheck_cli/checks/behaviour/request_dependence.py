@@ -41,7 +41,7 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
         severity: Severity | None = "note" if refused else None
         yield raised(Codes.REQUEST_DEPENDENT, where, error, other, severity)
         return
-    found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
+    found = bench.differ(bench.first, ran, ())
     if found is not None:
         yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
 
@@ -83,7 +83,7 @@ def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
                 continue  # it needs the graph of another input
             yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
-        found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, wrt)
+        found = bench.differ(bench.first, ran, wrt)
         if found is not None:
             yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
             return
@@ -104,7 +104,7 @@ def used_outputs(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
-        found = bench.differ(whole, ran, lambda: bench.bars, bench.near)
+        found = bench.differ(whole, ran)
         if found is not None:
             yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
             return

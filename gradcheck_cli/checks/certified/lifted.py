@@ -363,7 +363,7 @@ def _compare(
         mine, there, anew = _one_by_one(program, near, rng)
     else:
         points = [_own_values(subject), *near]
-        mine, anew = program.values_and_rounded_anew(points, near, rng)
+        mine, anew = program.values_and_randomly_rounded(points, near, rng)
         there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         off = _difference(there, mine)
@@ -476,7 +476,7 @@ def _one_by_one(
     mine, anew = [program.values([here])], []
     there = [values_of(program.subject, [here], mine[0].size)]
     for point in near:
-        own, rounded = program.values_and_rounded_anew([point], [point], rng)
+        own, rounded = program.values_and_randomly_rounded([point], [point], rng)
         mine.append(own)
         anew.append(rounded)
         there.append(values_of(program.subject, [point], own.size))
@@ -516,11 +516,11 @@ class _Nearby:
         found = self._function.values([self._inputs(point) for point in points])
         return found.reshape(len(points), -1)
 
-    def values_and_rounded_anew(
+    def values_and_randomly_rounded(
         self, points: Sequence[Values], near: Sequence[Values], rng: np.random.Generator
     ) -> tuple[Array, Array]:
         given, moved = ([self._inputs(one) for one in some] for some in (points, near))
-        found = self._function.values_and_rounded_anew(given, moved, map(word_of, near[0]), rng)
+        found = self._function.values_and_randomly_rounded(given, moved, map(word_of, near[0]), rng)
         return found[0].reshape(len(points), -1), found[1].reshape(len(near), -1)
 
     def exact_value(self, moved: Values, dtype: str) -> Array:

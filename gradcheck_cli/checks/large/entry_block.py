@@ -136,6 +136,17 @@ class JudgedPart:
     traced: dict[Finding, TracedEntry] = field(default_factory=dict)
     passed: dict[str, tuple[Pass, ...]] = field(default_factory=dict)
 
+    def decided(self) -> JudgedPart:
+        """The result without undecided entries."""
+        return JudgedPart(
+            [finding for finding in self.findings if finding.code != Codes.UNDECIDED],
+            self.traced,
+            {
+                name: tuple(one for one in passes if one.rule != "undecided")
+                for name, passes in self.passed.items()
+            },
+        )
+
     @property
     def harmless(self) -> bool:
         return bool(self.findings) and all(

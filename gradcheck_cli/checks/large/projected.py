@@ -207,9 +207,9 @@ class Projected:
             part = Part.of_search(search, outputs, rows.origin)
             columns = part.columns[off.leaf.name]
             columns.whole, columns.cost = rows.whole_product(off, gradient), off.cost
-            judged = self._record(judged_part(self.layer, part, more, off.count))
+            judged = judged_part(self.layer, part, more, off.count)
             # the promise covers entries that are too small for their error bars
-            self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
+            self._findings += self._record(judged.decided())
         return len(self._findings) > before
 
     def _record(self, judged: JudgedPart) -> list[Finding]:

@@ -54,6 +54,7 @@ from gradcheck_cli.engines.tracebacks import (
     where_it_runs,
 )
 from gradcheck_cli.judge import lose_little, suspect_entries
+from gradcheck_cli.judge.measures import is_hidden
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
@@ -154,7 +155,8 @@ class SecondOrder:
         if examined.findings:
             yield from self._layer.doubt()
         if examined.islands_note:
-            self._note(examined.islands_note)
+            note = f"{self._layer.name}: {examined.islands_note}"
+            self.notes += [] if note in self.notes else [note]
         self.checks += examined.checks
         named = map(self._causes.named, examined.findings)
         self.findings += (*named, *examined.mistakes)
@@ -211,11 +213,6 @@ class SecondOrder:
         except NoDirectional as why:
             self.notes.append(f"third derivatives are not certified: {why}")
             return None
-
-    def _note(self, words: str) -> None:
-        note = f"{self._layer.name}: {words}"
-        if note not in self.notes:
-            self.notes.append(note)
 
     def _note_wrong(self, hessian: Hessian, lower: str) -> None:
         """Note the leaves that are left out because their derivatives of `lower` order are
@@ -451,17 +448,20 @@ class HessianCase(LayerCase):
     def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
         """The block, undecided where the truth and its error are both within the function's own
         rounding. If 1 - y^2 absorbs terms, every precision returns the same wrong number, and no
-        traced operation of a second derivative could tell it from a wrong rule."""
+        traced operation of a second derivative could tell it from a wrong rule. An error that is a
+        rounding of a larger entry nearby is none, and needs no excuse."""
         given = self._right.get(key)
         own = np.zeros_like(block.value) if given is None else given
         natural = self._truth.natural_block(*key, most=1.0)  # saturation happens on this scale
         if self._hessian.firsts:
             natural = np.abs(self._hessian.firsts[key[0]]) @ natural
-        size = OPERATIONS * FORMATS[self.layer.highest.dtype].unit_roundoff * natural
+        fmt = FORMATS[self.layer.highest.dtype]
+        size = OPERATIONS * fmt.unit_roundoff * natural
         with np.errstate(all="ignore"):
             truth, off = np.abs(block.value), np.abs(own - block.value)
             lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
         lost &= block.certified & (own != 0)  # an entry of 0 is lost, whatever the cause
+        lost &= ~is_hidden(own, block, fmt)
         return block.undecided_at(lost)
 
     def _differences(

@@ -10,7 +10,15 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.engines.eigen.body import Body
-from gradcheck_cli.engines.eigen.rows import ELEMENTWISE, FOLDED, LOSSES, MATRICES, MOVED, NONE
+from gradcheck_cli.engines.eigen.rows import (
+    ALONG_AXIS,
+    ELEMENTWISE,
+    FOLDED,
+    LOSSES,
+    MATRICES,
+    MOVED,
+    NONE,
+)
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.axes import axes_of
 from reference_engine.op import TABLE as ROWS
@@ -27,6 +35,8 @@ def expression(body: Body, index: int, node: Node) -> str:
         return _rearrangement(body, index, node)
     if node.op in FOLDED:
         return _fold(body, index, node, FOLDED[node.op])
+    if node.op in ALONG_AXIS:
+        return _along_axis(body, index, node, ALONG_AXIS[node.op])
     own = _OWN.get(node.op)
     if own is None:
         reason = NONE.get(node.op)
@@ -126,8 +136,8 @@ def _fold(body: Body, index: int, node: Node, function: str) -> str:
     return _divided(body, index, folded, math.prod(node.shape), count)
 
 
-def _on_rows(body: Body, index: int, node: Node, form: str) -> str:
-    """Apply `form` to the rows along one axis, and move the axis back."""
+def _along_axis(body: Body, index: int, node: Node, form: str) -> str:
+    """The expression applied along one axis, which is the last one meanwhile."""
     (arg,) = node.args
     shape = body.shape(arg)
     axis = node.keywords["axis"]
@@ -138,24 +148,6 @@ def _on_rows(body: Body, index: int, node: Node, form: str) -> str:
     turned = np.moveaxis(np.empty(shape), axis, -1).shape
     back = np.moveaxis(np.arange(math.prod(shape)).reshape(turned), -1, axis)
     return body.rearranged(index, [made], back.size, back)
-
-
-def _softmax(body: Body, index: int, node: Node) -> str:
-    return _on_rows(body, index, node, "softmax<T>({0}, {1})")
-
-
-def _log_softmax(body: Body, index: int, node: Node) -> str:
-    return _on_rows(body, index, node, "log_softmax<T>({0}, {1})")
-
-
-def _cumsum(body: Body, index: int, node: Node) -> str:
-    call = "[](const T& a, const T& b) -> T {{ return a + b; }}"
-    return _on_rows(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
-
-
-def _cumprod(body: Body, index: int, node: Node) -> str:
-    call = "[](const T& a, const T& b) -> T {{ return a * b; }}"
-    return _on_rows(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
 
 
 def _power(body: Body, index: int, node: Node) -> str:
@@ -213,7 +205,13 @@ def _matrices(body: Body, index: int, node: Node) -> str:
 def _solve(body: Body, index: int, node: Node) -> str:
     matrices, sides = node.args
     (a, x), (b, y), count = _stacks(body, index, _operand(body, matrices), _operand(body, sides))
-    return f"solve<T>({a}, {b}, {count}, {x.shape[-1]}, {y.shape[-1]})"
+    halves = {
+        None: "solve<T>",
+        True: "triangular<T, Eigen::Lower>",
+        False: "triangular<T, Eigen::Upper>",
+    }
+    solve = halves[node.keywords.get("lower")]
+    return f"{solve}({a}, {b}, {count}, {x.shape[-1]}, {y.shape[-1]})"
 
 
 def _trace(body: Body, index: int, node: Node) -> str:
@@ -223,13 +221,6 @@ def _trace(body: Body, index: int, node: Node) -> str:
     map = np.diagonal(numbers, node.keywords["offset"], -2, -1)
     entries = body.rearranged(index, [body.array(arg, "float")], numbers.size, map)
     return f"rows<T>({entries}, {map.shape[-1]}, sum<T>)"
-
-
-def _triangular_solve(body: Body, index: int, node: Node) -> str:
-    matrices, sides = node.args
-    (a, x), (b, y), count = _stacks(body, index, _operand(body, matrices), _operand(body, sides))
-    half = "Lower" if node.keywords["lower"] else "Upper"
-    return f"triangular<T, Eigen::{half}>({a}, {b}, {count}, {x.shape[-1]}, {y.shape[-1]})"
 
 
 def _matmul(body: Body, index: int, node: Node) -> str:
@@ -311,23 +302,19 @@ _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
     **dict.fromkeys(MATRICES, _matrices),
     "clip": _clip,
     "cross": _cross,
-    "cumprod": _cumprod,
-    "cumsum": _cumsum,
     "dot": _matmul,
     "gelu": _gelu,
     "hardtanh": _clip,
     "linear": _linear,
-    "log_softmax": _log_softmax,
     "matmul": _matmul,
     "norm": _norm,
     "outer": _outer,
     "pad": _pad,
     "power": _power,
-    "softmax": _softmax,
     "solve": _solve,
     "std": _std,
     "trace": _trace,
-    "triangular_solve": _triangular_solve,
+    "triangular_solve": _solve,
     "var": _var,
 }
 

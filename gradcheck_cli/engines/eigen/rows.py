@@ -83,6 +83,17 @@ FOLDED: Mapping[str, str] = MappingProxyType(
 )
 """Rows that reduce the entries along axes to one, and the function that does it."""
 
+ALONG_AXIS: Mapping[str, str] = MappingProxyType(
+    {
+        "cumprod": "running<T>({0}, {1}, [](const T& a, const T& b) -> T {{ return a * b; }})",
+        "cumsum": "running<T>({0}, {1}, [](const T& a, const T& b) -> T {{ return a + b; }})",
+        "log_softmax": "log_softmax<T>({0}, {1})",
+        "softmax": "softmax<T>({0}, {1})",
+    }
+)
+"""Rows that keep the entries along an axis, and the expressions for an array of {1} entries in each
+line along it."""
+
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
         "bce": "-({1} * log(T({0})) + (R(1) - {1}) * log(T(R(1) - {0})))",
@@ -102,10 +113,7 @@ _FACTORED = "cholesky det inv logdet slogdet_logabs slogdet_sign solve triangula
 MATRICES = frozenset(_FACTORED.split())
 """Rows that are functions of `gradcheck_matrices.hpp`."""
 
-_OTHERS = (
-    "clip cross cumprod cumsum dot gelu hardtanh linear log_softmax matmul norm one_hot outer pad "
-    "power softmax std trace var"
-)
+_OTHERS = "clip cross dot gelu hardtanh linear matmul norm one_hot outer pad power std trace var"
 OTHERS = frozenset(_OTHERS.split())
 """Rows that `operations` composes."""
 
@@ -113,7 +121,7 @@ _MADE = "arange eye full full_like ones ones_like zeros zeros_like"
 MADE = frozenset(_MADE.split())
 """Rows that depend on no numbers of their arguments, and so are constants."""
 
-TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *LOSSES, *MATRICES, *OTHERS, *MADE})
+TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *ALONG_AXIS, *LOSSES, *MATRICES, *OTHERS, *MADE})
 
 _NONE = "acosh asinh atanh cbrt digamma erf erfc expm1 lgamma log1p"
 NONE = {name: f"Eigen::AutoDiffScalar has no {name}" for name in _NONE.split()}

@@ -24,7 +24,7 @@ from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import NO_LOOP, LayerJax, advising, no_gradient, no_jvp
-from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
+from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES, UNOPTIMISED
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast, Watch
@@ -271,7 +271,9 @@ class JaxSubject(LayerSubject):
             return function
         from gradcheck_cli.engines.jax.programs import Compiled
 
-        return Compiled(function, self._function, STAGES.get(self._stage))
+        is_judged = self.dtype == self.request.rounding
+        options = STAGES.get(self._stage) or (None if is_judged else UNOPTIMISED)
+        return Compiled(function, self._function, options)
 
     def _values_at(self, inputs: Mapping[str, Any]) -> list[Any]:
         found: list[Any] = self.evaluated("value", (), self.call)(inputs)
@@ -380,18 +382,39 @@ class JaxSubject(LayerSubject):
 
         self._interleave(call)
         evaluated = self.evaluated("derivative", wrt, derivative)
-        ran = [evaluated(inputs, bars) for bars in every]
+        ran = [self._part_or_whole(wrt, evaluated, inputs, bars) for bars in every]
         return ran[0][0], [gradients for _, gradients in ran]
 
-    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+    def _part_or_whole(
+        self, wrt: tuple[str, ...], derivative: Callable[..., Any], inputs: Any, bars: list[Any]
+    ) -> Any:
+        """The result of a derivative with respect to some leaves. If the compiled derivative with
+        respect to all contains the same program, it runs, and nothing is compiled."""
+        if not self._compiled or not set(wrt) < set(self.wrt):
+            return derivative(inputs, bars)
+        from gradcheck_cli.engines.jax.programs import Compiled
+
+        def chosen(result: Any) -> Any:
+            arrays, gradients = result
+            return arrays, [gradients[self.wrt.index(name)] for name in wrt]
+
+        match self._made.get(("derivative", self.wrt, self._stage)), derivative:
+            case Compiled() as whole, Compiled() as part if whole.computes(
+                part, chosen, inputs, bars
+            ):
+                return chosen(whole(inputs, bars))
+        return derivative(inputs, bars)
+
+    def columns(self, leaf: Leaf, values: Values) -> Array:
         """The columns of the Jacobian along all entries of the leaf at once, by `vmap`."""
         names = (leaf.name,)
 
         def pushing(inputs: Mapping[str, Any], units: Any) -> Any:
             return self.jax.vmap(lambda unit: self._jvp(names, inputs, [unit]))(units)
 
-        units = self.fw.array(np.eye(leaf.size).reshape(leaf.size, *leaf.shape))
-        found = self.evaluated("columns", names, pushing)(inputs, units)
+        with self.ready(values):
+            units = self.fw.array(np.eye(leaf.size).reshape(leaf.size, *leaf.shape))
+            found = self.evaluated("columns", names, pushing)(self.inputs(values), units)
         return np.concatenate([self.fw.numpy(part).reshape(leaf.size, -1).T for part in found])
 
     def _interleave(self, call: Call) -> None:

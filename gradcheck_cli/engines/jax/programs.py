@@ -19,6 +19,7 @@ import jax
 import numpy as np
 from jax.extend import core
 from jax.extend.core import primitives
+from jax.interpreters import partial_eval
 
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import off_the_clock
@@ -54,17 +55,48 @@ class Compiled:
         self._jit = jax.jit(named, compiler_options=compiler_options)
         self._options = tuple((compiler_options or {}).items())
         self._known: dict[Hashable, Callable[..., Any]] = {}
+        self._traced: dict[Hashable, Any] = {}
 
     def __call__(self, *args: Any) -> Any:
         if jax.config.jax_disable_jit:  # nothing compiled may run
             return self._function(*args)
-        leaves, structure = jax.tree.flatten(args)
-        shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
+        shapes = _shapes_of(args)
         if shapes not in self._known:
-            traced = self._jit.trace(*args)
+            traced = self._traced_at(shapes, args)
             key = (self._options, shapes, jax.tree.structure(traced.out_info), key_of(traced.jaxpr))
             self._known[shapes] = _PROGRAMS.get(key, partial(_compile_ahead, traced))
         return self._known[shapes](*args)
+
+    def _traced_at(self, shapes: Hashable, args: Sequence[Any]) -> Any:
+        if shapes not in self._traced:
+            self._traced[shapes] = self._jit.trace(*args)
+        return self._traced[shapes]
+
+    def computes(self, part: Compiled, chosen: Callable[[Any], Any], *args: Any) -> bool:
+        """Whether `chosen`, a function that leaves out some of this function's results, gives what
+        `part` computes: without the operations that only the others need, both programs are equal.
+        False in a version of JAX that does not leave operations out."""
+        shapes = _shapes_of(args)
+        mine, its = (one._traced_at(shapes, args) for one in (self, part))
+        structure = jax.tree.structure(mine.out_info)
+        count = structure.num_leaves
+        places = jax.tree.leaves(chosen(jax.tree.unflatten(structure, range(count))))
+        used = [place in places for place in range(count)]
+        needed = _needed_by(mine.jaxpr, used)
+        return needed is not None and needed == _needed_by(its.jaxpr, [True] * sum(used))
+
+
+def _shapes_of(args: Sequence[Any]) -> Hashable:
+    leaves, structure = jax.tree.flatten(args)
+    return structure, tuple((x.aval, x.sharding) for x in leaves)
+
+
+def _needed_by(program: core.ClosedJaxpr, used: Sequence[bool]) -> Hashable | None:
+    """A key of the part of a program that computes the `used` results. None if JAX cannot tell."""
+    leave_out = getattr(partial_eval, "dce_jaxpr", None)
+    if leave_out is None or len(used) != len(program.jaxpr.outvars):
+        return None
+    return key_of(leave_out(program.jaxpr, used, instantiate=True)[0]), key_of(program.consts)
 
 
 def _compile_ahead(traced: Any) -> Callable[..., Any]:

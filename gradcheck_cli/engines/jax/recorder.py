@@ -220,7 +220,8 @@ class JaxRecorder:
             return [np.asarray(function(*map(np.asarray, given)))]
 
         def low(given: Sequence[Any]) -> list[Any]:
-            return [jax.device_put(y) for y in wide(given)]
+            with jax.enable_x64(True):  # the user's run in float64 may be over
+                return [jax.device_put(y) for y in wide(given)]
 
         return self._add(Step(name, tuple(args), (), low, wide, partial(on_places, wide), True))[0]
 

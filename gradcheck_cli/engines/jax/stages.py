@@ -12,3 +12,8 @@ STAGES: dict[str, dict[str, bool | str] | None] = {
     "XLA without its algebraic simplifier": {"xla_disable_hlo_passes": "algsimp"},
 }
 """Those before the simplifier, by name, with `compiler_options` of `jax.jit` that stop there."""
+
+UNOPTIMISED: dict[str, bool | str] = {"xla_backend_optimization_level": "0"}
+"""The option of `compiler_options` with which LLVM does not optimise the code that XLA writes. It
+then takes about half of the time, which is enough for numbers that are computed once and not
+judged: those of a second look in a higher precision."""

@@ -324,9 +324,8 @@ class LayerSubject(FrameworkLayer, Subject):
             named = call.used_outputs is None or one.name in call.used_outputs
             used[one.start : one.start + one.size] = named
         rows = call.cotangents * used
-        with self.ready(call.values), self.forward_mode(wrt), np.errstate(all="ignore"):
-            inputs = self.inputs(call.values)
-            by_leaf = {leaf.name: rows @ self.columns(leaf, inputs) for leaf in leaves}
+        with self.forward_mode(wrt), np.errstate(all="ignore"):
+            by_leaf = {leaf.name: rows @ self.columns(leaf, call.values) for leaf in leaves}
         found = replace(found, gradients=by_leaf)
         if call.each is None:
             return found
@@ -334,14 +333,16 @@ class LayerSubject(FrameworkLayer, Subject):
             call.each(i, found.row(i))
         return replace(found, gradients={})
 
-    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
-        """The Jacobian with respect to one leaf, (m, n), by forward mode along each of its
-        entries."""
+    def columns(self, leaf: Leaf, values: Mapping[str, Array]) -> Array:
+        """The Jacobian with respect to one leaf, (m, n), by forward mode along each of its entries.
+        Each column is a call of its own, with the same state and random numbers."""
         units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
-        along = (self.leaf_array(leaf.name, unit) for unit in units)
-        return np.array(
-            [self._joined(self._jvp((leaf.name,), inputs, [x_dot])) for x_dot in along]
-        ).T
+        return np.array([self._column(leaf, values, unit) for unit in units]).T
+
+    def _column(self, leaf: Leaf, values: Mapping[str, Array], unit: Array) -> Array:
+        with self.ready(values):
+            x_dot = self.leaf_array(leaf.name, unit)
+            return self._joined(self._jvp((leaf.name,), self.inputs(values), [x_dot]))
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         with self.ready({}), self.forward_mode(tuple(tangents)):

@@ -9,6 +9,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -298,6 +299,7 @@ def _of_a_framework(frame: FrameType) -> bool:
     return package in FRAMEWORKS or package in sys.stdlib_module_names
 
 
+@cache  # a recorder asks once for each operation of each turn of a loop
 def _in_a_framework(path: str) -> bool:
     """Whether a file belongs to a framework."""
     for folder in LIBRARIES:

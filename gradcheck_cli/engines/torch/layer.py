@@ -461,9 +461,9 @@ class TorchSubject(LayerSubject):
 
     # Passes
 
-    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+    def columns(self, leaf: Leaf, values: Values) -> Array:
         with self.fw.forward_level():  # one level for all columns
-            return super().columns(leaf, inputs)
+            return super().columns(leaf, values)
 
     def numbers(self, array: Any) -> Array:
         known = array.dtype in (self.torch.float64, self.torch.float32)

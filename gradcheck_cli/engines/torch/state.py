@@ -198,10 +198,10 @@ class State:
         everything at the end. `original` makes the numbers of a parameter anew if a call has
         written to them."""
         around = _Around(self, self._products)
-        return around if self.bare else self._holding(values, original, around)
+        return around if self.bare else self._with_values(values, original, around)
 
     @contextmanager
-    def _holding(
+    def _with_values(
         self,
         values: Mapping[str, Any],
         original: Callable[[str], Any],

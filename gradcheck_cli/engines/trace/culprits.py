@@ -143,7 +143,7 @@ def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -
     assert traced is not None
     if format.name != "float64":
         isolated = beside.run(FLOAT64)
-        entry = float(isolated.shadow.near(traced).ravel()[place])
+        entry = float(isolated.shadow.nearest_floats(traced).ravel()[place])
         sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= FEW_ULPS
         if sure or not small:
             return isolated
@@ -184,7 +184,7 @@ class _Search:
         before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
         self.wrong = before > FEW_ULPS
         self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
-        self.exactly = float(self._exact.near(execution.target).ravel()[execution.place])
+        self.exactly = float(self._exact.nearest_floats(execution.target).ravel()[execution.place])
         self._enough = self._limit(min(before, 2.0**format.bits))
 
     def _limit(self, before: float) -> float:

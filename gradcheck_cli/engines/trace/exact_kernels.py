@@ -108,7 +108,7 @@ def on_places(
 
     symbol = next((x for x in args if is_symbol(x)), None)
     if symbol is not None:
-        return list(symbol.writer.moved(move, args))
+        return list(symbol.writer.move_numbers(move, args))
     if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
         return list(move(args))  # indices, or a mask
     pool: list[Any] = [NOTHING]

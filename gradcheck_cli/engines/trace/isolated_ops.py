@@ -103,13 +103,13 @@ class IsolatedOps:
                 format = pairs.format
                 rounded = pairs.exact if format is None else format.round(pairs.exact)
                 for i, _ in pairs.without(_equal(rounded, pairs.others)):
-                    shape = self.shadow.near(keys[i]).shape
+                    shape = self.shadow.nearest_floats(keys[i]).shape
                     self._other[keys[i]] = rounded[pairs.part(i)].reshape(shape)
 
     def _pairs(self, beside: Mapping[int, Array]) -> Iterator[tuple[list[int], Pairs]]:
         """The exact numbers of slots, and the numbers to compare them with, separately for each
         format."""
-        slots, near = self._execution.slots, self.shadow.near
+        slots, near = self._execution.slots, self.shadow.nearest_floats
         for format in {slots[slot].format for slot in beside}:
             mine = [slot for slot in beside if slots[slot].format is format]
             exact = _joined([near(slot) for slot in mine])

@@ -88,7 +88,7 @@ def _local_errors(
 ) -> Iterator[Found]:
     """The local errors of all results of one format."""
     exact = np.concatenate([np.asarray(shadow[one.slot]).reshape(-1)[one.at] for one in doubts])
-    near = np.concatenate([shadow.near(one.slot).reshape(-1)[one.at] for one in doubts])
+    near = np.concatenate([shadow.nearest_floats(one.slot).reshape(-1)[one.at] for one in doubts])
     finite = is_finite(exact)
     errors, lost = _errors(exact, near, np.concatenate([one.result for one in doubts]), format)
     sizes = [one.at.size for one in doubts]
@@ -142,7 +142,7 @@ def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
     if format is None:
         return False
     at = slice(one.flat, one.flat + 1)
-    arrays = (shadow[one.slot], shadow.near(one.slot), shadow.execution.values(one.slot))
+    arrays = (shadow[one.slot], shadow.nearest_floats(one.slot), shadow.execution.values(one.slot))
     exact, near, result = (np.asarray(x).reshape(-1)[at] for x in arrays)
     errors, lost = _errors(exact, near, result, format)
     return bool(max(errors[0], lost[0]) > own * format.lost(NOTE_BITS))

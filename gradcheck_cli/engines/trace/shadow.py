@@ -99,7 +99,7 @@ class Shadow:
         self.execution = execution
         self.numbers = numbers
         self._exact: dict[int, High] = {}
-        self._near: dict[int, Array] = {}
+        self._nearest: dict[int, Array] = {}
         self._done: set[int] = set()  # places of steps
         self._unenclosed: set[int] = set()  # of those that a float64 kernel did
 
@@ -109,13 +109,13 @@ class Shadow:
     def __contains__(self, slot: int) -> bool:
         return slot in self._exact
 
-    def near(self, slot: int) -> Array:
+    def nearest_floats(self, slot: int) -> Array:
         """The float64 numbers nearest to those of the slot."""
         if not self.numbers.balls:
             return np.asarray(self._exact[slot])
-        if slot not in self._near:
-            self._near[slot] = to_float(self._exact[slot])
-        return self._near[slot]
+        if slot not in self._nearest:
+            self._nearest[slot] = to_float(self._exact[slot])
+        return self._nearest[slot]
 
     def encloses(self, needed: Sequence[int]) -> bool:
         """Whether all these steps ran in balls, so that no kernel rounded or absorbed."""

@@ -155,7 +155,7 @@ class ProgramWriter:
         axes = range(len(shape)) if axis is None else np.atleast_1d(axis) % len(shape)
         return tuple(1 if i in axes else size for i, size in enumerate(shape))
 
-    def moved(
+    def move_numbers(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
     ) -> list[Value]:
         """Adds an operation that only moves numbers. It runs on the places of the numbers: each
@@ -206,8 +206,12 @@ class ProgramWriter:
         return self.input(name, array)
 
     def program(self, *outputs: Symbol | None) -> Program:
-        """The program of everything that the outputs need."""
-        return self._builder.program([y if y is None else y.node for y in outputs], "")
+        """The program of everything that the outputs need. Constants that nothing reads are
+        dropped."""
+        nodes = [None if y is None else y.node for y in outputs]
+        program = self._builder.program(nodes, "", self.constants)
+        self.constants = {n: x for n, x in self.constants.items() if n in program.inputs}
+        return program
 
 
 def _exact(x: Value) -> Value:

@@ -96,18 +96,14 @@ class Local:
                 continue
             if isinstance(message, SoFar):
                 if isinstance(message.answer, LayerProgress):
-                    return self._under_way(message)
+                    spec = self._works[message.task.key.spec].plan.spec
+                    return LayerUnderWay(spec.name, message.task.engine, message.answer)
                 continue
             known = message.engine in self._versions  # on another device
             self._versions[message.engine] = message.version
             if message.engine in self._used and not known:
                 return EngineReady(message.engine, message.version, message.seconds)
         return self._finished.popleft()
-
-    def _under_way(self, message: SoFar) -> LayerUnderWay:
-        key: _Key = message.task.key
-        name = self._works[key.spec].plan.spec.name
-        return LayerUnderWay(name, message.task.engine, message.answer)
 
     def engines(self) -> Mapping[str, str]:
         return {

@@ -163,9 +163,7 @@ class Crew:
         return task
 
     def _grow(self) -> None:
-        while (
-            self._growing and self._pays() and self._may_grow(len(self._keepers)) and self._fits()
-        ):
+        while self._growing and self._pays() and self._fits():
             self._hire()
 
     def _pays(self) -> bool:

@@ -95,6 +95,11 @@ def _ignore(*_: Any) -> None:
     return None
 
 
+def has_proc() -> bool:
+    """Whether /proc shows processes. A container or sandbox may leave it empty or closed."""
+    return os.access(PROC / "self" / "stat", os.R_OK)
+
+
 def descendants(pid: int) -> list[int]:
     """The children of a process, their children, and so on."""
     found: list[int] = []
@@ -116,7 +121,7 @@ def _children(pid: int) -> list[int] | None:
     try:
         threads = os.listdir(PROC / str(pid) / "task")
     except OSError:
-        return None if not PROC.exists() else []
+        return [] if has_proc() else None
     found: list[int] = []
     for thread in threads:
         try:
@@ -132,13 +137,14 @@ def _children(pid: int) -> list[int] | None:
 def _by_parent() -> dict[int, list[int]]:
     """The processes of this machine by their parents."""
     found: dict[int, list[int]] = {}
-    for pid, parent in _from_proc() if PROC.exists() else _from_ps():
+    numbers = _numbers()
+    for pid, parent in _from_proc(numbers) if numbers else _from_ps():
         found.setdefault(parent, []).append(pid)
     return found
 
 
-def _from_proc() -> Iterator[tuple[int, int]]:
-    for pid in _numbers():
+def _from_proc(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    for pid in numbers:
         with contextlib.suppress(OSError, IndexError):  # it is gone
             yield pid, int((PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
 
@@ -156,14 +162,18 @@ def _from_ps() -> Iterator[tuple[int, int]]:
 
 
 def _numbers() -> list[int]:
-    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+    """The processes that /proc lists; empty if it is absent or closed to us."""
+    try:
+        return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+    except OSError:
+        return []
 
 
 def _marked_processes(mark: str) -> list[int]:
     """The processes that had the mark in their environment when they started."""
     wanted = f"{MARK}={mark}\0".encode()
     found = []
-    for pid in _numbers() if PROC.exists() else []:
+    for pid in _numbers():
         with contextlib.suppress(OSError):  # another user's, or gone
             if wanted in (PROC / str(pid) / "environ").read_bytes():
                 found.append(pid)
@@ -213,7 +223,7 @@ def _is_dead(pid: int) -> bool:
     try:
         return (PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:
-        return PROC.exists()
+        return has_proc()
 
 
 def _signal(pid: int, number: int) -> None:

@@ -68,7 +68,7 @@ def _of_the_machine() -> dict[str, int]:
 def held_bytes(pid: int) -> int | None:
     """The bytes that the process and all its descendants hold, or None if that is unknown. Memory
     that a child shares with its parent counts once."""
-    if not family.PROC.exists():
+    if not family.has_proc():
         return None
     children = family.descendants(pid)
     if not children:
@@ -80,7 +80,7 @@ def held_bytes(pid: int) -> int | None:
 def held_at_most(pid: int) -> int:
     """An upper bound of `held_bytes` that is cheap to find, because shared memory counts for each
     process. 0 if that is unknown."""
-    processes = (pid, *family.descendants(pid)) if family.PROC.exists() else ()
+    processes = (pid, *family.descendants(pid)) if family.has_proc() else ()
     return sum(resident(one) or 0 for one in processes)
 
 

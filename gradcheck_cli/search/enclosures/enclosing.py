@@ -362,7 +362,7 @@ class _Parts(ProgramWriter):
                 raise TypeError("a frame of other numbers than 0")
             if op.name == "scatter" and np.any(op.raw(np.ones(shape_of(args[0])), **keywords) > 1):
                 raise TypeError("numbers that meet in one place")
-            (found,) = self.moved(lambda xs: [op.raw(*xs, **keywords)], args)
+            (found,) = self.move_numbers(lambda xs: [op.raw(*xs, **keywords)], args)
             return found
         if op.name in _CREATED:
             return op.raw(*(np.ones(shape_of(x)) for x in args), **keywords)
@@ -384,8 +384,8 @@ class _Parts(ProgramWriter):
         order = order[:, : max(1, np.max(np.count_nonzero(table, axis=1), initial=0))]
         partner = np.take_along_axis(table, order, axis=1)
         none, at = partner == 0, np.abs(partner).astype(np.int64) - 1
-        (x,) = self.moved(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[order])], args[:1])
-        (w,) = self.moved(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[at])], args[1:])
+        (x,) = self.move_numbers(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[order])], args[:1])
+        (w,) = self.move_numbers(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[at])], args[1:])
         if np.any(partner < 0):
             w = ROWS["multiply"](w, np.where(partner < 0, -1.0, 1.0))
         total = ROWS["sum"](ROWS["multiply"](x, w), axis=(1,))

@@ -24,6 +24,7 @@ from gradcheck_cli.search.enclosures.rules import (
     add,
     divide,
     negative,
+    or_overflowing,
     rule,
 )
 
@@ -119,10 +120,12 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
-    """`scale` log(shift + x): an error of |e| / (shift + x) in relative terms. Of subnormal numbers
-    that an engine flushes nothing is known: TensorFlow's log of one or two of them is -103.97."""
+    """`scale` log(shift + x): an error of |e| / (shift + x) in relative terms. If x overflows, the
+    result is infinite or right. Of subnormal numbers that an engine flushes nothing is known:
+    TensorFlow's log of one or two of them is -103.97."""
 
-    def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
+    def rule(rounding: Rounding, number: Enclosed) -> Enclosed:
+        x = or_overflowing(number)
         with np.errstate(all="ignore"):
             least = shift + x.lo
             e = x.relative if shift == 0 else up(error_of(x) / least)
@@ -139,7 +142,8 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
         d = up(d + np.where(rough, _LOG1P, 0.0))
         lost = None if shift else steady(rounding)
         plain = rounding.flush and shift > 0
-        return library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain, single=True)
+        found = library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain, single=True)
+        return replace(found, bad=found.bad | number.bad)
 
     return rule
 

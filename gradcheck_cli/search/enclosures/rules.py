@@ -353,9 +353,11 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 @rule("sqrt")
-def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclosed:
+def sqrt(rounding: Rounding, number: Enclosed, *, not_below_0: bool = False) -> Enclosed:
     """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x), where x + e is not below 0:
-    because e is small, or for another reason (`facts.signed`). The slope has a pole at 0."""
+    because e is small, or for another reason (`facts.signed`). The slope has a pole at 0. If x
+    overflows, its root is infinite or right."""
+    x = or_overflowing(number)
     with np.errstate(all="ignore"):
         lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
         bad, undefined = flags(x)
@@ -366,7 +368,8 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
     undefined = undefined | (x.lo <= 0)
     own = min(rounding.library, 2 * ROOT_ULPS * rounding.unit)
     root = Enclosed(lo, hi, up(d), up(apart), bad, undefined)
-    return rounded(rounding, root, relative=own, in_ulps=not rounding.loose, above=True)
+    found = rounded(rounding, root, relative=own, in_ulps=not rounding.loose, above=True)
+    return replace(found, bad=found.bad | number.bad)
 
 
 @rule("rsqrt")

@@ -64,7 +64,7 @@ def region(
     failing_there, unseen = yield from _run_through(silent, most, budget)
     solid.append(failing_there)
     outer, open_ = (_joined(_merged(part), _MOST_SHOWN) for part in (solid, [unseen]))
-    sure, others = _proven_failing(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
+    sure, others = _proven_failing(kind, proof, _joined(_merged(solid), _MOST_SHOWN), budget)
     run, _ = yield from _run_through(others, _RUN, budget)
     inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
@@ -125,10 +125,10 @@ def _count(intervals: _Intervals) -> int:
 
 
 def _proven_failing(
-    kind: Kind, proof: Proof, intervals: _Intervals
+    kind: Kind, proof: Proof, intervals: _Intervals, budget: Budget
 ) -> tuple[_Intervals, _Intervals]:
     """The parts of intervals in which the proof shows that every number fails, and the other parts.
-    Long intervals are split as long as their middle is shown to fail."""
+    Long intervals are split as long as their middle is shown to fail, within the budget."""
 
     def failing(low: Ordinals, high: Ordinals) -> Array:
         return np.asarray((proof.failing(low[:, None], high[:, None]) & bit_of(kind)) != 0)
@@ -137,7 +137,7 @@ def _proven_failing(
     low, high = intervals
     while len(low):
         whole, cut = failing(low, high), midway(low, high)
-        split = ~whole & (high - low >= _CHUNK) & failing(cut, cut)
+        split = ~whole & (high - low >= _CHUNK) & failing(cut, cut) & (not budget.is_spent)
         rest = ~whole & ~split
         shown.append((low[whole], high[whole]))
         others.append((low[rest], high[rest]))

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import Kind
 from gradcheck_cli.search.box import Ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.proof import Proof, bit_of
 
 T = TypeVar("T")
@@ -56,9 +57,10 @@ def run_together(
     regions: Mapping[Kind, Asking[T]],
     proof: Proof,
     run: Callable[[Ordinals, Sequence[Kind]], Steps[Mapping[Kind, Array]]],
+    budget: Budget,
 ) -> Steps[dict[Kind, T]]:
     """Run the regions of several kinds and return their results. `run` says which of the points
-    fail in which kinds."""
+    fail in which kinds. When the budget is spent, nothing more is proven."""
     found: dict[Kind, T] = {}
     waiting: dict[Kind, Boxes | Points] = {}
 
@@ -78,7 +80,7 @@ def run_together(
             corners, places = _unique_rows(
                 np.stack([b.low, b.high], axis=1) for b in boxes.values()
             )
-            proven = proof.proven(corners[:, 0], corners[:, 1], list(boxes))
+            proven = proof.proven(corners[:, 0], corners[:, 1], list(boxes), budget)
             answers = {kind: (proven & bit_of(kind)) != 0 for kind in boxes}
         else:
             corners, places = _unique_rows(points.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.batching import batch_of_few
-from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
+from gradcheck_cli.truth.certified.still_elements import SUMS, still_elements
+from gradcheck_cli.truth.certified.ties import Mask, Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
 
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
@@ -53,6 +55,9 @@ class BallProgram:
         self._last: Recorded | None = None
         self._dtype = request.dtype
         self._nodes = _nodes(self.program, request.dtype, request.wrt)
+        self._still: Ties = {}
+        if not stated:
+            self._still = still_elements(self.program, request.values, request.wrt, request.dtype)
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -69,7 +74,7 @@ class BallProgram:
     ) -> Any:
         given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
         inputs = (given[name] for name in self.program.inputs)
-        (output,) = self._nodes.outputs(inputs, ties, unknown)
+        (output,) = self._nodes.outputs(inputs, ties, unknown, self._still)
         return output
 
     def recorded(self, xs: Sequence[Any]) -> Recorded:
@@ -100,7 +105,7 @@ class BallProgram:
 
         count = len(cotangents)
         batch = batch_of_few(self.program, count, FEW_BALLS, self.wrt) if count > 1 else None
-        if batch is None:
+        if batch is None or self._still:
             return None
         nodes = _nodes(batch.program, self._dtype, self.wrt)
 
@@ -186,12 +191,25 @@ class Nodes:
     def check_moved(self, node: Node, value: Any) -> None:
         """Called with the value of each node that moves; subclasses may raise."""
 
+    def held(self, node: Node, value: Any, args: Sequence[Any], still: Mask) -> Any:
+        """The value of a node, some elements of which are `still`: nothing passes through those of
+        a sum."""
+        from reference_engine.traced import ROWS
+
+        if node.op not in SUMS:
+            return value
+        return ROWS["where"](still, ROWS["stop_gradient"](value), value)
+
     def outputs(
-        self, inputs: Iterable[Any], ties: Ties | None = None, unknown: bool = False
+        self,
+        inputs: Iterable[Any],
+        ties: Ties | None = None,
+        unknown: bool = False,
+        held: Mapping[int, Mask] = MappingProxyType({}),
     ) -> list[Any]:
         """Return one array an output, None for a missing output, from one array an input. Nodes on
         a tie are noted in `ties`. With `unknown`, the nodes in `ties` get an unknown derivative
-        instead."""
+        instead. `held` marks elements of moving nodes that do not move (`still_elements`)."""
         from reference_engine.traced import Traced
 
         program, slots = self._program, self._template.copy()
@@ -210,6 +228,8 @@ class Nodes:
             still = index in self._still or _compares_itself(node)
             with self.collecting_ties(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
+            if index in held:
+                slots[index] = self.held(node, slots[index], args, held[index])
             if not still:
                 self.check_moved(node, slots[index])
             if ties is None or still:
@@ -219,7 +239,10 @@ class Nodes:
                     kinks = at_a_kink(node, args, ties[index])
                     slots[index] = with_unknown(slots[index], kinks)
             elif met:
-                ties[index] = tied_elements(call, args, node.keywords, slots[index])
+                mask = tied_elements(call, args, node.keywords, slots[index])
+                mask = mask & ~held[index] if index in held else mask
+                if np.any(mask):
+                    ties[index] = mask
         return [None if i is None else slots[i] for i in program.outputs]
 
 

@@ -4,7 +4,7 @@ float64 that are computed for whole arrays at once."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,6 +16,8 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DECIDABLE, USUAL_EXPONENT
 from gradcheck_cli.truth.certified.ball_program import Nodes
 from gradcheck_cli.truth.certified.one_thread import one_thread
+from gradcheck_cli.truth.certified.still_elements import still_elements
+from gradcheck_cli.truth.certified.ties import Mask
 from gradcheck_cli.truth.plain import inlined, moving
 
 MOST_NUMBERS = 2**23
@@ -51,18 +53,38 @@ class _FloatNodes(Nodes):
 
         return standing() if still else nullcontext(set())
 
+    def held(self, node: Node, value: Any, args: Sequence[Any], still: Mask) -> Any:
+        """The same; a comparison is decided where equal numbers are `still`."""
+        from reference_engine.arithmetic.float_enclosures import Doubtful, standing
+        from reference_engine.traced import ROWS
+
+        found = _ball(value)
+        if not isinstance(found, Doubtful):
+            return super().held(node, value, args, still)
+        with standing():
+            alone = ROWS[node.op](*map(_ball, args), **node.keywords)
+        doubt = found.doubt & np.where(still, getattr(alone, "doubt", False), True)
+        return Doubtful(found.value, doubt) if np.any(doubt) else found.value
+
     def check_moved(self, node: Node, value: Any) -> None:
         """Raise Undecided at a jump."""
         from reference_engine.arithmetic.arbs import Undecided
         from reference_engine.arithmetic.float_enclosures import Doubtful, FloatBall
-        from reference_engine.traced import Traced
 
-        bottom = value
-        while isinstance(bottom, Traced) and not isinstance(bottom, (Doubtful, FloatBall)):
-            bottom = bottom.value
+        bottom = _ball(value)
         jumps = node.op == "sign" and isinstance(bottom, FloatBall) and np.any(bottom.radii != 0)
         if isinstance(bottom, Doubtful) or jumps:
             raise Undecided("an operation is at a jump")
+
+
+def _ball(value: Any) -> Any:
+    """The float ball or comparison inside of a value that is differentiated."""
+    from reference_engine.arithmetic.float_enclosures import Doubtful, FloatBall
+    from reference_engine.traced import Traced
+
+    while isinstance(value, Traced) and not isinstance(value, (Doubtful, FloatBall)):
+        value = value.value
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,7 @@ class EnclosedProducts:
         self._nodes = _FloatNodes(self._program, FORMATS["float64"], still)
         self._singly = Singly(MOST_SINGLY)
         self._values = values
+        self._held = still_elements(self._program, values, wrt, "float64")
         self._radii = radii or {}
         self._wrt = wrt
         self._recorded: tuple[dict[str, Any], Any] | None = None
@@ -182,7 +205,7 @@ class EnclosedProducts:
             value = np.asarray(self._values[name])
             return exactly_floats(value) if value.dtype.kind == "f" else value
 
-        (output,) = self._nodes.outputs(map(given, self._program.inputs))
+        (output,) = self._nodes.outputs(map(given, self._program.inputs), held=self._held)
         return output
 
 

@@ -33,12 +33,12 @@ NOTHING: Residue = 2.0**-80
 @dataclass(frozen=True, slots=True)
 class Limiting:
     """Limits of the gradient of one mode: `gradients` by input, (samples, rows, columns). `tied`
-    marks the entries (rows, columns) of each input that they bound; `complete` (rows,) the rows of
-    which all limits were met."""
+    marks the entries (rows, columns) of each input that they bound; `rows` (rows,) the rows that
+    are steep nowhere."""
 
     gradients: Mapping[str, Array]
     tied: Mapping[str, Array]
-    complete: Array
+    rows: Array
 
     def widened(self, name: str, block: TruthBlock) -> TruthBlock:
         """The block in which a tied entry may be anything between its limits, and anything at all
@@ -50,7 +50,7 @@ class Limiting:
         smooth = wide & (block.kind == PointKind.SMOOTH)
         met = np.zeros(wide.shape, np.bool_)
         for place in map(tuple, np.argwhere(wide)):
-            met[place] = _all_met_twice(samples[:, *place], float(size[place]))
+            met[place] = all_met_twice(samples[:, *place], float(size[place]))
         lower, upper = np.fmin(block.lower, low), np.fmax(block.upper, high)
         lower, upper = np.where(smooth, low, lower), np.where(smooth, high, upper)
         lower = np.where(met, lower, np.where(smooth, -np.inf, block.lower))
@@ -98,10 +98,7 @@ def limiting(
             largest[row] = np.inf  # the whole row vanishes towards the point
     for samples in gradients.values():
         samples[np.abs(samples) <= NOTHING * largest[:, None]] = 0.0
-    rows = np.flatnonzero(mild)
-    complete = np.zeros(len(mild), np.bool_)
-    complete[rows] = [_all_met_twice(together[:, i], largest[i]) for i in rows]
-    return Limiting(gradients, tied, complete)
+    return Limiting(gradients, tied, mild)
 
 
 class _Beside(Blocks):
@@ -167,7 +164,7 @@ class _Beside(Blocks):
         return values if all(np.all(np.isfinite(v)) for v in values.values()) else None
 
 
-def _all_met_twice(samples: Array, largest: float) -> bool:
+def all_met_twice(samples: Array, largest: float) -> bool:
     """Check whether every limit among the samples, (count, ...), was met at least twice. (Good, The
     population frequencies of species, 1953: the probability that another draw shows a new kind is
     about the number of kinds that were met once, divided by the number of draws.)"""

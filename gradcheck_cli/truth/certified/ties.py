@@ -192,7 +192,7 @@ def influence_mask(program: Program, wrt: Sequence[str]) -> Mask | None:
         found[program.inputs[name]] = bits.reshape(program.nodes[program.inputs[name]].shape)
     for index, node in enumerate(program.nodes):
         for place, i in enumerate(node.args):
-            found[index] = found[index] | _moved_of_argument(program, index, place)(found[i])
+            found[index] = found[index] | moved_of_argument(program, index, place)(found[i])
     return np.asarray(found[program.output].reshape(-1, 1) & each != 0)
 
 
@@ -246,7 +246,7 @@ def _unknown(hot: Mask) -> Any:
     return Ball(made)
 
 
-def _moved_of_argument(program: Program, index: int, place: int) -> Spread:
+def moved_of_argument(program: Program, index: int, place: int) -> Spread:
     """`moved` of `Tied`, for one argument of a node."""
     node = program.nodes[index]
     if node.op == "matmul" and all(len(program.nodes[i].shape) > 1 for i in node.args):

@@ -57,15 +57,15 @@ def test_the_bars_are_as_wide_as_the_layer_is_steep() -> None:
     flat, steep = (bench(lambda x, k=k: torch.sin(k * x), x=[0.3, 0.7]) for k in (1.0, 1e4))
     assert steep.bars.gradients["x"] / 1e4 > 100 * flat.bars.gradients["x"]
     again = flat.run()
-    assert flat.difference(flat.first, again, flat.near) is None
+    assert flat.difference(flat.first, again) is None
 
 
 def test_another_run_is_found_where_it_differs() -> None:
     made = bench(lambda x, y: x * x + y, x=[0.5, 1.5], y=[1.0, 2.0])
     there = made.run(Call(values={"x": np.array([0.5, 2.0])}))
-    found = made.differ(made.first, there, lambda: made.bars, made.near, ("x",))
+    found = made.differ(made.first, there, ("x",))
     assert found is not None
     assert found.leaf is None  # the value comes first
-    only = made.difference(made.first, there, made.near, ("y",))
+    only = made.difference(made.first, there, ("y",))
     assert only is not None
     assert only.leaf is None

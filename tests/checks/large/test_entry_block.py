@@ -56,3 +56,16 @@ def test_right_entries_pass() -> None:
     found = judged(Off, [5, 40])
     assert not found.findings
     assert not found.harmless  # nothing was found that could be
+
+
+def test_without_undecided_entries_neither_findings_nor_passes_speak_of_them() -> None:
+    """A rule that lets an entry go undecided asks for GC501, and a part without it has no such
+    entry."""
+    found = judged(lambda x: (x + 1e16) - 1e16, [5, 23])
+    assert any(one.code == "GC501" for one in found.findings)
+    assert any(one.rule == "undecided" for passes in found.passed.values() for one in passes)
+    left = found.decided()
+    assert not any(one.code == "GC501" for one in left.findings)
+    assert not any(one.rule == "undecided" for passes in left.passed.values() for one in passes)
+    wrong = judged(Off, [5, 23, 40])
+    assert wrong.decided().findings == wrong.findings

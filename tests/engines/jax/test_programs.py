@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.jax.engine import JaxJitEngine
 from gradcheck_cli.engines.jax.layer import JaxSubject
 from gradcheck_cli.engines.jax.programs import Compiled, key_of, programs_known
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from tests.checks.making import subject_of
 
 LAYERS = """
 import jax
@@ -263,3 +266,68 @@ def test_an_operation_is_compiled_once_whatever_jax_forgets(
     assert len(compiled) == first + 1
     turn()
     assert len(compiled) >= first + 3
+
+
+@jax.custom_vjp
+def sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+sine.defvjp(lambda x: (jnp.sin(x), x), lambda x, y_bar: (y_bar * jnp.cos(x),))
+
+
+@jax.custom_vjp
+def product(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def _seeing_requests(x: Any, w: Any) -> Any:
+    return x.value @ w.value, (x.value, w.value, 1.0 if w.perturbed else 2.0)
+
+
+product.defvjp(
+    _seeing_requests,
+    lambda kept, y_bar: (kept[2] * y_bar @ kept[1].T, kept[0].T @ y_bar),
+    symbolic_zeros=True,
+)
+
+
+def _swept(x: Any, w: Any) -> Any:
+    return jax.lax.scan(lambda y, row: (jnp.tanh(y @ w @ w.T * row), 0.0), x, x)[0].sum()
+
+
+X, W = np.array([[0.3, -1.2], [0.8, 0.1]]), np.array([[0.5, -0.4], [0.2, 0.9]])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x, w: jax.nn.softmax(x @ w).sum(axis=1)[0] * w.sum(),
+        lambda x, w: jnp.linalg.norm(jax.nn.gelu(x @ w)),
+        lambda x, w: jnp.sort(sine(x @ w), axis=0)[0].sum(),
+        _swept,
+    ],
+    ids=["softmax", "gelu", "a custom vjp", "a loop"],
+)
+def test_the_gradient_of_one_leaf_is_a_part_of_what_was_compiled(
+    layer: Any, compiled: list[str]
+) -> None:
+    subject = subject_of(JaxJitEngine(), layer, x=X, w=W)
+    call = Call(cotangents=np.ones((1, 1)))
+    whole = subject.run(call).gradients
+    compiled.clear()
+    for name in ("x", "w"):
+        part = subject.run(replace(call, wrt=(name,))).gradients
+        np.testing.assert_array_equal(np.asarray(part[name]), np.asarray(whole[name]))
+    assert compiled == []
+
+
+def test_a_gradient_that_depends_on_what_is_requested_is_compiled_again() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return product(x, w).sum()
+
+    subject = subject_of(JaxJitEngine(), layer, x=X, w=W)
+    call = Call(cotangents=np.ones((1, 1)))
+    whole, part = (subject.run(one).gradients["x"] for one in (call, replace(call, wrt=("x",))))
+    assert whole is not None
+    np.testing.assert_array_equal(np.asarray(part), 2 * whole)

@@ -124,6 +124,30 @@ def test_loops_and_branches_are_taken_apart(engine_called: Callable[[str], Engin
     assert {"cond", "while", "scan", "jit"}.isdisjoint(step.name for step in execution.steps)
 
 
+def test_steps_of_a_run_in_float64_repeat_it_after_its_end(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    engine_called("jax")
+    import jax
+
+    from gradcheck_cli.engines.jax.recorder import JaxRecorder
+
+    def function(x: Any) -> list[Any]:
+        turned = jax.lax.scan(lambda s, row: (s * row, s + row), x[0], x)
+        return [*turned, jax.numpy.linalg.det(x[0] * jax.numpy.eye(2) + x[:2])]
+
+    recorder = JaxRecorder()
+    with jax.enable_x64(True):
+        recorder.record(function, [jax.numpy.asarray(X)])
+    slots = recorder.execution.slots
+    with jax.enable_x64(False):
+        for step in recorder.execution.steps:
+            again = step.low([slots[i].native for i in step.args])
+            for slot, value in zip(step.results, again, strict=True):
+                assert value.dtype == slots[slot].native.dtype, step.name
+                np.testing.assert_array_equal(value, slots[slot].native)
+
+
 def test_a_branch_that_the_numbers_choose_is_no_program(
     engine_called: Callable[[str], Engine],
 ) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.isolation import surroundings
-from gradcheck_cli.engines.layer.subject import SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.checks.making import examined, layer_problem
 
@@ -162,3 +162,34 @@ def test_without_a_backward_forward_mode_is_checked_alone(factor: float, codes: 
     failure = examined(Rule.apply, inputs).failure
     assert failure is not None
     assert "either the backward or vjp" in failure.message
+
+
+class Twice(torch.autograd.Function):
+    """Without a backward: only forward mode has its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return 2 * x
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return 2 * x_dot
+
+
+class Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return Twice.apply(x) * self.calls
+
+
+@pytest.mark.parametrize("layer", [lambda x: Twice.apply(x) * torch.rand(2), Counting()])
+def test_columns_of_forward_mode_see_the_state_that_the_value_saw(layer: Any) -> None:
+    values = {"x": X}
+    problem = layer_problem(layer, values)
+    request = SubjectRequest(problem.implementation, values, "float64", "float64", forward=True)
+    ran = TorchSubject(request).run(Call(cotangents=np.eye(2)))
+    np.testing.assert_allclose(ran.gradients["x"], np.diag(ran.output / X), rtol=1e-14)

@@ -76,6 +76,17 @@ def test_arrays_that_are_no_symbols_are_constants_once_each() -> None:
     np.testing.assert_array_equal(value_of(writer, y, x=np.ones(3)), 2 * given)
 
 
+def test_constants_that_nothing_reads_are_left_out_and_inputs_are_not() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.ones(3))
+    writer.input("y", np.ones(3))
+    ROWS["exp"](writer.constant(np.array([1.0, 2.0, 3.0])))
+    read, whole = writer.constant(np.array([4.0, 5.0, 6.0])), writer.constant(np.ones(3))
+    program = writer.program(x * read, whole)
+    assert set(program.inputs) == {"x", "y", *writer.constants}
+    np.testing.assert_array_equal(list(writer.constants.values()), [read.value, whole.value])
+
+
 def test_zero_and_minus_zero_are_two_numbers() -> None:
     writer = ProgramWriter(PLACE)
     x, z = writer.input("x", np.array(-1.0)), writer.input("z", np.array(-1.0))
@@ -92,7 +103,7 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
         a, b = arrays
         return [np.concatenate([a.T[::-1].ravel(), [0.0], b])]
 
-    (moved,) = writer.moved(move, [x, y])
+    (moved,) = writer.move_numbers(move, [x, y])
     expected = [2.0, 5.0, 1.0, 4.0, 0.0, 3.0, 0.0, 7.0]
     np.testing.assert_array_equal(moved.value, expected)
     there = value_of(writer, moved, x=x.value + 1, y=y.value)
@@ -102,7 +113,7 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
 def test_a_mask_that_moves_is_one_of_the_point() -> None:
     writer = ProgramWriter(PLACE)
     x = writer.input("x", np.array([1.0, -2.0, 3.0]))
-    (kept,) = writer.moved(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
+    (kept,) = writer.move_numbers(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
     np.testing.assert_array_equal(kept.value, [1.0, 3.0])
 
 

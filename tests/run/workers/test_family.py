@@ -56,13 +56,47 @@ def test_a_kernel_that_keeps_no_list_of_children(
     assert family.descendants(process.pid) == [child]
 
 
+@pytest.mark.parametrize("made", [(), ("proc",), ("proc/self",)], ids=["absent", "empty", "bare"])
 def test_without_proc(
-    nested: Nested, monkeypatch: pytest.MonkeyPatch, ends: Callable[[int], bool], tmp_path: Path
+    made: tuple[str, ...],
+    nested: Nested,
+    monkeypatch: pytest.MonkeyPatch,
+    ends: Callable[[int], bool],
+    tmp_path: Path,
 ) -> None:
-    """As on macOS: `ps` tells, and there is less to know of memory."""
-    monkeypatch.setattr(family, "PROC", tmp_path / "nothing")
+    """As on macOS, or in a container that mounts nothing there: `ps` tells, and there is less to
+    know of memory."""
+    for name in made:
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(family, "PROC", tmp_path / "proc")
     process, child = nested
     assert family.descendants(process.pid) == [child]
+    assert memory.held_bytes(process.pid) is None
+    family.end(process, "no such mark")
+    assert ends(child)
+
+
+@pytest.mark.parametrize("kernel_lists_children", [True, False])
+def test_a_proc_that_may_not_be_listed(
+    kernel_lists_children: bool,
+    nested: Nested,
+    monkeypatch: pytest.MonkeyPatch,
+    ends: Callable[[int], bool],
+) -> None:
+    """Sandboxes close the folder itself, and leave the processes in it readable."""
+    listed = os.listdir
+
+    def listdir(path: os.PathLike[str]) -> list[str]:
+        if path == family.PROC:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    if not kernel_lists_children:
+        monkeypatch.setattr(family, "_children", lambda pid: None)
+    process, child = nested
+    assert family.descendants(process.pid) == [child]
+    assert memory.held_bytes(process.pid)
     family.end(process, "no such mark")
     assert ends(child)
 

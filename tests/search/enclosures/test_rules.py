@@ -182,6 +182,22 @@ def test_what_overflows_has_a_reciprocal_and_no_more() -> None:
         assert (found.bad[0], np.any(found.overflows)) == (True, False), name
 
 
+@pytest.mark.parametrize("name", ["sqrt", "log", "log1p", "log2", "log10"])
+@pytest.mark.parametrize("flush", [False, True])
+def test_what_overflows_has_a_root_and_logarithms_that_are_infinite_or_right(
+    name: str, flush: bool
+) -> None:
+    """That of exp(x) from 88 to 89: where it is finite, it is as right as where exp(x) is."""
+    rounding = Rounding.of(FLOAT32, flush)
+    small, large = (argument((end - 1, end, 0.0, 0.0)) for end in (88.0, 89.0))
+    right, beyond = (RULES[name](rounding, RULES["exp"](rounding, x)) for x in (small, large))
+    assert (right.bad[0], beyond.bad[0]) == (False, True)
+    assert beyond.d[0] + beyond.a[0] / beyond.lo[0] < 2 * (right.d[0] + right.a[0] / right.lo[0])
+    assert not np.any(beyond.overflows)
+    nothing = RULES[name](rounding, RULES["negative"](rounding, RULES["exp"](rounding, large)))
+    assert (nothing.bad[0], nothing.error[0]) == (True, np.inf)
+
+
 def test_what_is_flushed_is_0_or_accurate() -> None:
     """1 / exp(x) from -88 to -80 is infinite or accurate; below that it is infinite. But the log of
     a subnormal number may be anything."""

@@ -8,7 +8,7 @@ TWO = "{x: {value: 2, domain: [-100, 100]}, y: {value: 1, domain: [1, 3]}}"
 
 
 def test_boxes_hold_every_failing_point_and_the_operation_is_named() -> None:
-    region = searched(spec_of(TWO, "exp(x) * y"))["value-nonfinite"].region
+    region = searched(spec_of(TWO, "exp(x) * y"), whole=True)["value-nonfinite"].region
     assert region.predicate.startswith("exp(x) * y overflows: x >= 87.62")
     assert region.boxes is not None
     points = np.random.default_rng(0).uniform([80, 1], [100, 3], (200, 2)).astype(np.float32)
@@ -25,7 +25,7 @@ def test_boxes_hold_every_failing_point_and_the_operation_is_named() -> None:
 
 def test_what_fails_everywhere_has_the_whole_domain() -> None:
     inputs = "{x: {value: 1, domain: [1, 2]}, y: {value: 1, domain: [1, 2]}}"
-    region = searched(spec_of(inputs, "log(0 * x * y)"), budget=1.0)["undefined"].region
+    region = searched(spec_of(inputs, "log(0 * x * y)"), budget=1.0, whole=True)["undefined"].region
     assert region.predicate == ""
     assert region.fraction == pytest.approx(1.0)
 

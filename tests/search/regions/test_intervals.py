@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.search import Region
+from gradcheck_cli.domain.search import Kind, Region
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
@@ -16,10 +16,10 @@ def _faithful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradcheck_cli.search.searching.unfaithful", lambda *_: "")
 
 
-def region(model: str, low: float, high: float, kind: str) -> Region:
+def region(model: str, low: float, high: float, kind: Kind) -> Region:
     """The region of a kind in float32 on the reference engine."""
     inputs = f"{{x: {{value: {(low + high) / 2}, domain: [{low}, {high}]}}}}"
-    return searched(spec_of(inputs, model))[kind].region
+    return searched(spec_of(inputs, model), kinds=(kind,), whole=True)[kind].region
 
 
 def ends(boxes: tuple[object, ...] | None) -> list[tuple[float, float]]:

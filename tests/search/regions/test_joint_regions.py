@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Kind
 from gradcheck_cli.search.box import Ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.proof import Proof, bit_of
 from gradcheck_cli.search.regions.joint_regions import Asking, absent, fails, run_together
 
@@ -23,7 +24,13 @@ class Half(Proof):
     def __init__(self) -> None:
         self.calls: list[int] = []
 
-    def proven(self, low: Ordinals, high: Ordinals, kinds: Sequence[Kind] = ()) -> Array:
+    def proven(
+        self,
+        low: Ordinals,
+        high: Ordinals,
+        kinds: Iterable[Kind] = (),
+        budget: Budget | None = None,
+    ) -> Array:
         self.calls.append(len(low))
         return np.where(high[:, 0] < 0, bit_of(VALUE), 0) | bit_of(GRADIENT)
 
@@ -44,7 +51,8 @@ def test_equal_boxes_and_points_are_looked_at_once() -> None:
 
     proof = Half()
     found = drive(
-        run_together({VALUE: region(0), GRADIENT: region(1)}, proof, failing), lambda ask: None
+        run_together({VALUE: region(0), GRADIENT: region(1)}, proof, failing, Budget(60)),
+        lambda ask: None,
     )
     assert found[VALUE] == ([True, False], [False, True])
     assert found[GRADIENT] == ([True, True], [False, True])

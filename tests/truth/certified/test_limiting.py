@@ -35,6 +35,28 @@ def test_a_tie_of_three_has_the_hull_of_its_elements(
     assert accepts(formula, gradient) is right
 
 
+ORDER_STATISTICS = {
+    "median(x) + max(x) - sort(x)[3]": [1, 1, -1, 0, 0],
+    "2 * median(x) - min(x)": [2, -1, 0, 0, 0],
+    "3 * sort(x)[1] - sort(x)[3] + 2 * max(x)": [3, -1, 2, 0, 0],
+    "max(x) - min(x)": [1, -1, 0, 0, 0],
+    "max(x) + sort(x)[3]": [1, 1, 0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("formula", ORDER_STATISTICS)
+def test_a_sum_of_order_statistics_has_the_hull_of_all_orders(formula: str) -> None:
+    """There are more limits than samples, and some of these functions bend up along every axis
+    although they are not convex."""
+    limit = np.array(ORDER_STATISTICS[formula], np.float64)
+    hulls = truth_of(formula, {"x": np.full(5, 2.0)}).hulls["reverse"]
+    rng = np.random.default_rng(0)
+    for shares in rng.dirichlet(np.full(4, 0.5), size=16):
+        orders = [rng.permutation(limit) for _ in shares]
+        assert within(hulls, x=list(shares @ orders))
+        assert not within(hulls, x=list(shares @ orders + 0.25))
+
+
 def test_terms_whose_kinks_cancel_along_one_axis() -> None:
     """Of relu(a) - relu(b) an engine adds up one slope of each."""
     truth = truth_of("relu(x + y) - relu(x - y)", {"x": np.array(0.0), "y": np.array(0.0)})
