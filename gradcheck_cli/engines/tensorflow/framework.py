@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
-from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
@@ -79,10 +79,15 @@ class TensorFlow(TapeFramework):
             self._accumulators += 1
             try:
                 yield list(primals), lambda y: _dense(self._tf, accumulator.jvp(y))
-            except IndexError as error:  # of TensorFlow's own code
-                if self._accumulators < 2 or self._tf.executing_eagerly():
+            except (IndexError, NodeFault) as error:
+                cause = error.__cause__ if isinstance(error, NodeFault) else error
+                is_nested = self._accumulators > 1 and not self._tf.executing_eagerly()
+                if not (is_nested and isinstance(cause, IndexError)):  # of TensorFlow's own code
                     raise
-                raise Unsupported(NO_NESTED_ACCUMULATORS) from error
+                reason = Unsupported(NO_NESTED_ACCUMULATORS)
+                if isinstance(error, NodeFault):
+                    raise NodeFault(error.index) from reason
+                raise reason from error
             finally:
                 self._accumulators -= 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 
 
@@ -20,19 +20,33 @@ def tf(engine_called: Callable[[str], Engine]) -> Any:
     return tensorflow
 
 
-def test_an_accumulator_that_is_not_traced_inside_another_one(tf: Any) -> None:
+@pytest.mark.parametrize("in_a_formula", [False, True])
+def test_an_accumulator_that_is_not_traced_inside_another_one(tf: Any, in_a_formula: bool) -> None:
     """TensorFlow raises an IndexError of its own there, in the loss of a classifier."""
     fw = TensorFlow({}, "float32")
     x, one = tf.constant([0.5]), tf.constant([1.0])
 
-    def nested(x: Any) -> Any:
-        with fw.tangent([x], [one]) as (_, outer):
-            with fw.tangent([x], [one]) as (_, inner):
-                y = tf.nn.sigmoid_cross_entropy_with_logits(labels=one, logits=x)
-            slope = inner(y)
-        return outer(slope)
+    def loss(x: Any) -> Any:
+        try:
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels=one, logits=x)
+        except IndexError as error:
+            if in_a_formula:
+                raise NodeFault(3) from error
+            raise
 
-    with pytest.raises(Unsupported, match="does not trace an accumulator inside another"):
-        tf.function(nested, autograph=False)(x)
+    faults: list[BaseException] = []
+
+    def nested(x: Any) -> Any:
+        kind = NodeFault if in_a_formula else Unsupported
+        with fw.tangent([x], [one]), pytest.raises(kind) as caught, fw.tangent([x], [one]):
+            loss(x)
+        faults.append(caught.value)
+        return x
+
+    tf.function(nested, autograph=False)(x)
+    (fault,) = faults
+    reason = fault.__cause__ if isinstance(fault, NodeFault) else fault
+    assert isinstance(reason, Unsupported)
+    assert "does not trace an accumulator inside another one" in str(reason)
     with pytest.raises(IndexError), fw.tangent([x], [one]):
         raise IndexError("of the user's code")
