@@ -128,7 +128,7 @@ def width(stream: TextIO) -> int:
 
 
 def style_for(
-    stream: TextIO, color: str | None = None, *, verbose: bool = False, quiet: bool = False
+    stream: TextIO, color: str | None, *, verbose: bool = False, quiet: bool = False
 ) -> Style:
     """The style for `stream`."""
     from gradcheck_cli.report.style import SIGNS, Style  # rich comes with it

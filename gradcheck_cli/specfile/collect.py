@@ -40,7 +40,7 @@ class Collector:
         tree = key if at_key and key is not None else value
         self.add_at(code, message, self.span(tree), path, help)
 
-    def add_at(self, code: str, message: str, span: Span, path: Path, help: str = "") -> None:
+    def add_at(self, code: str, message: str, span: Span, path: Path, help: str) -> None:
         """Adds an error at a known place."""
         self.errors.append(
             SpecError(

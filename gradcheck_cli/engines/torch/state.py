@@ -132,7 +132,7 @@ class State:
                 self.notes.append(f"cannot be copied: {listed}; a check uses those of your layer")
             return copy.deepcopy(module, memo | {id(value): value for value in shared.values()})
 
-    def _note_padding(self, module: Any, before: str = "") -> None:
+    def _note_padding(self, module: Any, before: str) -> None:
         for name, part in _padded(self.torch, module):
             self._with_padding.append(part)
             self.notes.append(

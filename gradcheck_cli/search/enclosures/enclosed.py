@@ -348,7 +348,7 @@ def rounded(
     return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)
 
 
-def ranged(result: Enclosed, above: Flags | bool = False, below: Flags | bool = False) -> Enclosed:
+def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclosed:
     """The result of an operation whose range alone is asked for."""
     lo, hi = outward(result.lo, result.hi)
     lo = lo if above is False else np.where(above, np.maximum(lo, 0.0), lo)

@@ -136,9 +136,7 @@ def recorded(request: TruthRequest) -> RecordedProgram | None:
     return RecordedProgram(program, request.values, request.dtype, request.exact)
 
 
-def cost_of_output(
-    request: TruthRequest, output: Array, run: RecordedProgram | None = None
-) -> Cost:
+def cost_of_output(request: TruthRequest, output: Array, run: RecordedProgram | None) -> Cost:
     """The cost of rounding the value itself, in the judged dtype, with arrays in the shape of
     `output`, the exact value. `run` is the recorded program if there is one already."""
     fmt = FORMATS[request.dtype]

@@ -142,7 +142,7 @@ class Projections:
         gradients = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
         return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
 
-    def products_of_rows(self, first: int = 0) -> Iterator[dict[str, Float | None]]:
+    def products_of_rows(self, first: int) -> Iterator[dict[str, Float | None]]:
         """Yield `pulled` for each cotangent from number `first` on; in one run if that takes little
         memory."""
         rows = self.rows[first:]
