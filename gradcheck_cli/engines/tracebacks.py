@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dis import get_instructions
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import TypeVar
 
@@ -55,6 +56,8 @@ _OF_THE_RUN = re.compile(
 """What TensorFlow adds to its messages: where in its graphs, by names that change with each run."""
 _OUR_FRAME = re.compile(rf'^ *File "{re.escape(OURS)}.*\n+', re.M)
 """In a message of TensorFlow's, which tells where its graph was made."""
+_FILTER = str(Path("tensorflow", "python", "util", "traceback_utils.py"))
+"""What removes TensorFlow's own frames from an exception that is raised while it traces."""
 _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 _OF_KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(?P<said>.*?)\x1b\[0m", re.S)
 """What a layer of Keras raises: its own words are between others."""
@@ -94,6 +97,9 @@ def is_internal(error: BaseException) -> bool:
     if ours is None:
         return False
     filtered = any("JAX_TRACEBACK_FILTERING" in note for note in getattr(error, "__notes__", ()))
+    filtered |= any(
+        frame.f_code.co_filename.endswith(_FILTER) for frame, _ in walk_tb(error.__traceback__)
+    )
     border = filtered or _is_border(Path(ours.tb_frame.f_code.co_filename))
     return not border or is_of_our_line(error)
 

@@ -21,6 +21,8 @@ from gradcheck_cli.engines.derivatives import (
     Targets,
     VJPFunction,
 )
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.jax.stages import JIT_DISABLED
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.kit.walker import Call, Rule
@@ -300,7 +302,8 @@ class CompiledJax(Jax):
 
 
 class _Compiled:
-    """A function that `jax.jit` compiles at the first call with arguments of new shapes."""
+    """A function that `jax.jit` compiles at the first call with arguments of new shapes. Raises
+    Unsupported if it would run uncompiled."""
 
     def __init__(
         self,
@@ -308,11 +311,13 @@ class _Compiled:
         compiler_options: Mapping[str, bool | str] | None,
         function: Callable[..., Any],
     ) -> None:
-        self._tree = jax.tree_util
+        self._config, self._tree = jax.config, jax.tree_util
         self._function = jax.jit(function, compiler_options=compiler_options)
         self._is_traceable: set[Any] = set()
 
     def __call__(self, *args: Any) -> Any:
+        if self._config.jax_disable_jit:
+            raise Unsupported(JIT_DISABLED)
         arrays, structure = self._tree.tree_flatten(args)
         shapes = structure, tuple((array.shape, array.dtype) for array in arrays)
         if shapes in self._is_traceable:

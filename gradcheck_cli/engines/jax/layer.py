@@ -24,7 +24,7 @@ from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import NO_LOOP, LayerJax, advising, no_gradient, no_jvp
-from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES, UNOPTIMISED
+from gradcheck_cli.engines.jax.stages import JIT_DISABLED, SIMPLIFIER, STAGES, UNOPTIMISED
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast, Watch
@@ -95,8 +95,11 @@ class JaxSubject(LayerSubject):
         with settings_restored():  # without x64: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._layer_and_arguments()
         self.is_fresh = compiled or self._function is not request.implementation.live
-        if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
+        is_jitted = isinstance(self._function, type(jax.jit(lambda: None)))
+        if not compiled and is_jitted:
             self.stages = (NO_COMPILER, "its jax.jit")
+        if (compiled or is_jitted) and jax.config.jax_disable_jit:
+            self.notes += (JIT_DISABLED,)
         with self._wide():
             self._tree = Tree(self._function)
             self._results = Results(

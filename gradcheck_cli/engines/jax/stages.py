@@ -17,3 +17,5 @@ UNOPTIMISED: dict[str, bool | str] = {"xla_backend_optimization_level": "0"}
 """The option of `compiler_options` with which LLVM does not optimise the code that XLA writes. It
 then takes about half of the time, which is enough for numbers that are computed once and not
 judged: those of a second look in a higher precision."""
+
+JIT_DISABLED = "not compiled, because jax_disable_jit is switched on"

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+RUN_EAGERLY = "not compiled, because tf.config.run_functions_eagerly is switched on"
 _TOO_FEW = "custom_gradient function expected to return"
 _SHARED = ("float64", "float32")  # of which tensors are in NumPy's memory
 
@@ -117,10 +118,13 @@ class TensorFlowSubject(LayerSubject):
         self._elsewhere: Elsewhere | None = None
         self._made: dict[tuple[str, tuple[str, ...], str], Compiled] = {}
         self._compiles = compiled and not self._inlined
+        is_function = isinstance(self._function, type(tf.function(tf.identity)))
         if self._compiles:
             self.stages = STAGES
-        elif isinstance(self._function, type(tf.function(tf.identity))):
+        elif is_function:
             self.stages = (NO_COMPILER, OWN_FUNCTION)
+        if (self._compiles or is_function) and tf.config.functions_run_eagerly():
+            self.notes += (RUN_EAGERLY,)
         self.bind_leaves(self._leaves_of(names))
         self.notes += tuple(
             f"`{leaf.name}`, which the layer captured, is not trainable: not checked"

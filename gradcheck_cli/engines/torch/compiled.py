@@ -10,7 +10,9 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
+from types import CodeType
 from typing import Any
+from weakref import WeakSet
 
 from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 
@@ -113,41 +115,87 @@ def is_wrapped(function: Any) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_orig_mod")
 
 
-class GraphBreaks:
-    """Counts the graph breaks of Dynamo since this object was made."""
-
-    def __init__(self) -> None:
-        self._before = dict(_graph_breaks())
-
-    def notes(self) -> list[str]:
-        """A sentence that says how often the graph broke, and why it first did. Empty if Dynamo
-        traced everything."""
-        found = {why: n - self._before.get(why, 0) for why, n in _graph_breaks().items()}
-        reasons = {why: n for why, n in found.items() if n}
-        if not reasons:
-            return []
-        first = next(iter(reasons)).strip().splitlines()[0]
-        count = sum(reasons.values())
-        breaks = "breaks its graph once" if count == 1 else f"breaks its graph {count} times"
-        return [f"torch.compile {breaks}, and runs the code there uncompiled: {first}"]
-
-
 _OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # how Dynamo reports a failed guard
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")  # how it names what follows a break
+_BROKEN = WeakSet[CodeType]()  # functions whose graph breaks have had a note
 
 
-class Recompilations:
-    """Finds what Dynamo has compiled again since this object was made because a value changed. A
-    change of dtype, shape or layout does not count."""
+class Compilations:
+    """What Dynamo did since this object was made, for notes about a layer that `torch.compile` has
+    returned as `function`, or that calls such functions."""
 
-    def __init__(self) -> None:
-        self._before = _compilations()
+    def __init__(self, function: Any) -> None:
+        self._breaks = dict(_graph_breaks())
+        self._before = {id(one) for one in _compilations()}
+        self._code = _code_of(function)
 
-    def notes(self) -> list[str]:
-        """A sentence that names the value. Empty if nothing was compiled again."""
-        before = {id(one) for one in self._before}
-        reasons = [one.recompile_reason for one in _compilations() if id(one) not in before]
-        values = [found[1] for why in reasons if (found := _OF_A_VALUE.match(why or ""))]
-        return [f"torch.compile recompiles the layer for each value of `{v}`" for v in values[:1]]
+    def notes(self) -> Iterator[str]:
+        """Sentences about code that Dynamo left uncompiled, and about values for each of which it
+        compiled the layer again. A change of dtype, shape or layout does not count as a value."""
+        new = [one for one in _compilations() if id(one) not in self._before]
+        yield from self._breaks_of(new)
+        for one in new:
+            if one.fail_type:
+                why = f"{one.fail_type}: {' '.join((one.fail_reason or '').split())}"
+                yield f"torch.compile runs a part of the layer uncompiled: {why}"
+                break
+        values = [_OF_A_VALUE.match(one.recompile_reason or "") for one in new]
+        for value in [found[1] for found in values if found][:1]:
+            yield f"torch.compile recompiles the layer for each value of `{value}`"
+
+    def failed(self) -> bool:
+        """Whether Dynamo failed on a function, which then ran uncompiled, now or in an earlier
+        call."""
+        now = any(one.fail_type for one in _compilations() if id(one) not in self._before)
+        return now or (self._code is not None and not _entries_of(self._code))
+
+    def _breaks_of(self, new: Sequence[Any]) -> Iterator[str]:
+        """Where Dynamo broke the graph, and why it first did. Dynamo counts a break once for each
+        function in which it meets it, so no number is given."""
+        reasons = [why for why, n in _graph_breaks().items() if n != self._breaks.get(why, 0)]
+        known = self._code is not None and self._code in _BROKEN
+        if not reasons and (known or not _is_broken(self._code)):
+            return
+        if self._code is not None:
+            _BROKEN.add(self._code)
+        resumed = [found for one in new if (found := _RESUMED.match(one.co_name or ""))]
+        places = dict.fromkeys(f"line {found[2]} of {found[1]}" for found in resumed)
+        where = f" at {', '.join(places)}" if places else ""
+        why = reasons[0].strip().splitlines()[0] if reasons else "TORCH_LOGS=graph_breaks says why"
+        yield f"torch.compile breaks its graph{where}, and runs the code there uncompiled: {why}"
+
+
+def _code_of(function: Any) -> CodeType | None:
+    """The code that Dynamo compiles for a function or module, if it is known."""
+    module = getattr(function, "_orig_mod", None)
+    inner = getattr(function, "_torchdynamo_orig_callable", function)
+    found = getattr(module.forward if module is not None else inner, "__code__", None)
+    return found if isinstance(found, CodeType) else None
+
+
+def _entries_of(code: CodeType) -> Sequence[Any]:
+    """What Dynamo has compiled for this code: an entry for each set of guards."""
+    if not is_at_hand():
+        return ()
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    found: Sequence[Any] = _debug_get_cache_entry_list(code)
+    return found
+
+
+def _is_broken(code: CodeType | None) -> bool:
+    """Whether Dynamo has compiled this code in parts."""
+    names = (name for one in _entries_of(code) for name in one.code.co_names) if code else ()
+    return any(name.startswith("__resume_at") for name in names)
+
+
+def is_switched_off() -> bool:
+    """Whether `torch.compile` compiles nothing in this process, as with TORCH_COMPILE_DISABLE=1."""
+    if not is_at_hand():
+        return False
+    from torch._dynamo import config
+
+    return bool(config.disable)
 
 
 def _compilations() -> Sequence[Any]:

@@ -49,8 +49,7 @@ from gradcheck_cli.engines.torch.compiled import (
     NOTE,
     STAGES,
     THE_BACKEND,
-    GraphBreaks,
-    Recompilations,
+    Compilations,
     as_often_as_asked,
     as_written,
     at_stage,
@@ -58,6 +57,7 @@ from gradcheck_cli.engines.torch.compiled import (
     forget_other_layers,
     is_at_hand,
     is_compiled,
+    is_switched_off,
     is_wrapped,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
@@ -201,10 +201,11 @@ class TorchSubject(LayerSubject):
     def _first_outputs(self) -> tuple[Output, ...]:
         """Call the layer for the first time and describe its outputs. If only some outputs require
         grad, the others are values for logging or the like, and have no derivatives."""
-        wrt, breaks, anew = self.wrt, GraphBreaks(), Recompilations()
+        wrt, seen = self.wrt, Compilations(self._function)
         with self.ready({}), nullcontext() if wrt else self.untracked(), self.state.first_call():
             arrays = self.call(self.inputs({}, wrt))
-        note = FELL_BACK if self._compiled and wrt and not is_compiled(arrays) else NOTE
+        must_show = self._compiled or is_switched_off() or seen.failed()
+        note = FELL_BACK if must_show and wrt and not is_compiled(arrays) else NOTE
         backend = "Inductor" if self._compiled else THE_BACKEND
         self._compiled = self._compiled or is_compiled(arrays) or is_wrapped(self._function)
         self._long = not self._compiled and has_many_operations(arrays)
@@ -213,7 +214,7 @@ class TorchSubject(LayerSubject):
             is_real = not self.complex_outputs and not one.is_meta
             self._alone = (one.dtype, one.shape, one.layout, one.device) if is_real else None
         if self._compiled:
-            self.notes += (note, *breaks.notes(), *anew.notes())
+            self.notes += (note, *seen.notes())
             self.stages = (*STAGES, backend, *self.more_stages)
             self.traced_stage = [*STAGES][-1]
         self.notes += self._results.notes

@@ -224,3 +224,14 @@ def test_module_costs_no_framework() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_no_formula_passes_as_compiled_where_jit_is_disabled(ask: Callable[..., Any]) -> None:
+    import jax
+
+    engine = JaxJitEngine()
+    engine.load()
+    with jax.disable_jit():
+        answer = ask(engine, "sin(x)", x=0.5)
+    assert answer.failure is not None
+    assert "jax_disable_jit" in answer.failure.message

@@ -16,10 +16,12 @@ from gradcheck_cli.domain.dtypes import aligned
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.jax.engine import JaxEngine, JaxJitEngine
 from gradcheck_cli.engines.jax.layer import JaxSubject
+from gradcheck_cli.engines.jax.stages import JIT_DISABLED
 from gradcheck_cli.engines.layer.binding import BadCall
 from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
+from tests.checks.making import subject_of
 
 LAYERS = """
 import dataclasses
@@ -487,3 +489,12 @@ def test_a_rule_that_lacks_a_part_of_its_answer_is_told_so(
     report = check(made(), jnp.array([0.3, 1.2]))
     assert {found.code for found in report.findings} == {"GC103"}
     assert all(words in found.message for found in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("engine", "layer"), [(JaxJitEngine(), jnp.tanh), (JaxEngine(), jax.jit(lambda x: x * x))]
+)
+def test_a_compiler_that_is_switched_off_has_a_note(engine: JaxEngine, layer: Any) -> None:
+    assert JIT_DISABLED not in subject_of(engine, layer, x=[0.5, 1.5]).notes
+    with jax.disable_jit():
+        assert JIT_DISABLED in subject_of(engine, layer, x=[0.5, 1.5]).notes

@@ -19,10 +19,11 @@ from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.loading import load_layer, on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
 from gradcheck_cli.engines.tensorflow import layer as tensorflow_layer
-from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine, TensorFlowXlaEngine
 from gradcheck_cli.engines.tensorflow.graph import EAGER
-from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
+from gradcheck_cli.engines.tensorflow.layer import RUN_EAGERLY, TensorFlowSubject
 from gradcheck_cli.engines.tensorflow.variables import found_in
+from tests.checks.making import subject_of
 
 X = np.array([[0.5, -1.0], [2.0, 0.25], [1.0, 1.5]])
 
@@ -329,3 +330,30 @@ def test_a_custom_gradient_that_lacks_an_input_is_told_so() -> None:
     assert {found.code for found in findings} == {"GC103"}
     words = "does not give a gradient for each of its inputs"
     assert all(words in found.message for found in findings)
+
+
+def test_a_compiler_that_is_switched_off_has_a_note() -> None:
+    import tensorflow as tf
+
+    def layer(x: Any) -> Any:
+        return tf.tanh(x)
+
+    both = (TensorFlowXlaEngine(), layer), (TensorFlowEngine(), tf.function(layer))
+    for engine, one in both:
+        assert RUN_EAGERLY not in subject_of(engine, one, x=[0.5, 1.5]).notes
+        tf.config.run_functions_eagerly(True)
+        try:
+            assert RUN_EAGERLY in subject_of(engine, one, x=[0.5, 1.5]).notes
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+
+def test_an_operation_without_a_gradient_under_xla_is_no_mistake_of_gradcheck() -> None:
+    """TensorFlow leaves its own frames out of what it raises while it traces."""
+    import tensorflow as tf
+
+    def layer(x: Any) -> Any:
+        return tf.reduce_sum(tf.sin(tf.unique(x)[0]))
+
+    report = check(layer, tf.constant([0.5, 1.5]), engines="tensorflow-xla", dtypes=["float32"])
+    assert {one.code for result in report.results for one in result.findings} == {"GC701"}

@@ -6,10 +6,12 @@ from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 
 from gradcheck_cli import check
 from gradcheck_cli.engines.layer.declared import Declared
@@ -65,24 +67,87 @@ def test_what_was_compiled_for_other_sizes_does_not_matter(
 def test_a_value_that_is_compiled_anew_is_named(
     monkeypatch: pytest.MonkeyPatch, reasons: list[str | None], notes: list[str]
 ) -> None:
-    noted = [SimpleNamespace(recompile_reason="0/1: G['before'] == 1")]
+    def noted_as(reason: str | None) -> SimpleNamespace:
+        return SimpleNamespace(recompile_reason=reason, fail_type=None, co_name="layer")
+
+    noted = [noted_as("0/1: G['before'] == 1")]
     monkeypatch.setattr(compiled, "_compilations", lambda: tuple(noted))
-    seen = compiled.Recompilations()
-    noted += [SimpleNamespace(recompile_reason=reason) for reason in reasons]
-    found = seen.notes()
+    seen = compiled.Compilations(torch.sin)
+    noted += [noted_as(reason) for reason in reasons]
+    found = list(seen.notes())
     assert len(found) == len(notes)
     assert all(note in one for note, one in zip(notes, found, strict=True))
 
 
-def test_graph_breaks_are_counted_from_the_beginning_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = {"an earlier reason": 2}
-    monkeypatch.setattr(compiled, "_graph_breaks", lambda: broken)
-    breaks = compiled.GraphBreaks()
-    assert breaks.notes() == []
-    broken["a call of print\nand more"] = 3
-    (note,) = breaks.notes()
-    assert "3 times" in note
-    assert note.endswith("a call of print")
+def broken_inside(x: Any) -> Any:
+    y = torch.sin(x)
+    torch._dynamo.graph_break()
+    return y * x
+
+
+def broken_twice(x: Any) -> Any:
+    y = broken_inside(x) + x
+    torch._dynamo.graph_break()
+    return y * x
+
+
+def as_traced(graph: Any, _: Any) -> Any:
+    return graph.forward
+
+
+@pytest.mark.parametrize(("layer", "count"), [(broken_inside, 1), (broken_twice, 3)])
+def test_the_places_of_graph_breaks_are_named_once(layer: Any, count: int) -> None:
+    """Dynamo counts a break again in each function that it is inlined into."""
+    torch._dynamo.reset()
+    function = torch.compile(lambda x: layer(x), backend=as_traced)
+    notes: list[str] = []
+    for dtype in (torch.float32, torch.float64):
+        seen = compiled.Compilations(function)
+        function(torch.ones(2, dtype=dtype))
+        notes += seen.notes()
+    first = broken_inside.__code__.co_firstlineno
+    assert len(set(notes)) == 1
+    assert f"line {first + 2} of broken_inside" in notes[0]
+    assert notes[0].count("line ") == count
+
+
+def test_a_graph_that_was_broken_before_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    monkeypatch.setattr(compiled, "_BROKEN", WeakSet())
+    function = torch.compile(broken_inside, backend=as_traced)
+    function(torch.ones(3))
+    (note,) = compiled.Compilations(function).notes()
+    assert "breaks its graph" in note
+    assert not list(compiled.Compilations(function).notes())
+
+
+@pytest.mark.parametrize("part", ["all", "the second half"])
+def test_what_runs_uncompiled_after_an_error_has_a_note(part: str) -> None:
+    def backend(graph: Any, _: Any) -> Any:
+        if part == "all" or any("mul" in str(node.target) for node in graph.graph.nodes):
+            raise NotImplementedError("no products")
+        return aot_autograd(fw_compiler=as_traced)(graph, _)
+
+    def layer(x: Any) -> Any:
+        y = torch.sin(x)
+        torch._dynamo.graph_break()
+        return y * x
+
+    torch._dynamo.reset()
+    function = torch.compile(layer, backend=backend)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        subject, again = (subject_of(TorchEngine(), function, x=[0.5, 1.5]) for _ in range(2))
+    assert (compiled.FELL_BACK in again.notes) == (part == "all")
+    assert any("uncompiled: BackendCompilerFailed" in note for note in subject.notes)
+    assert (compiled.FELL_BACK in subject.notes) == (part == "all")
+    assert (compiled.NOTE in subject.notes) == (part != "all")
+
+
+def test_a_compiler_that_is_switched_off_has_a_note() -> None:
+    with torch._dynamo.config.patch(disable=True):
+        subject = subject_of(TorchEngine(), torch.compile(torch.sin), x=[0.5, 1.5])
+    assert compiled.FELL_BACK in subject.notes
+    assert compiled.NOTE not in subject.notes
 
 
 def test_what_is_no_stage_runs_through_all_stages() -> None:
