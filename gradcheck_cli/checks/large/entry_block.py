@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +28,10 @@ from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.layers.bisect_entries import Search, at_rows
 from gradcheck_cli.truth.layers.callables import own_size, ulp_perturbed
+from gradcheck_cli.truth.layers.corners import cornered, has_corner
 from gradcheck_cli.truth.layers.precisions import without_rounded
 from gradcheck_cli.truth.layers.projections import Projections
+from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.weighing import contradicted, left_open
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Slope
@@ -275,12 +278,24 @@ def _block(columns: Columns, wide: Float, layer: BoundLayer, rows: Float) -> Tru
     for place, slope in enumerate(columns.slopes):
         found.put(place, slope)
     merged = merge(wide, spread, found, True, ulp, lambda: (zeros, zeros))
+    at = columns.leaf.name, columns.flat
+    if highest.digits == "float64":
+        here = {leaf.name: np.asarray(leaf.value) for leaf in highest.leaves}
+        several = partial(products_at, highest, rows)
+        seed = layer.problem.seed
+        if np.any(contradicted(merged, wide, found)) and has_corner(several, here, seed):
+            merged = cornered(merged, wide, found, several, here, at, seed)
     sizes = own_size(columns.leaf.kept.reshape(-1)[columns.flat])
     off = contradicted(merged, wide, found)
     merged = left_open(merged, absorbed(highest, rows, sizes, wide, found.value, off), ABSORBED)
-    at = columns.leaf.name, columns.flat
     merged = without_rounded(merged, at, wide, found, highest, layer.coarser, rows)
     return merged.block(found, scale=found.steepest)
+
+
+def products_at(subject: Subject, rows: Float, many: Sequence[Values]) -> Array:
+    """rows @ y at several points, (k, r), one after the other, because y may be large."""
+    count = rows.shape[1]
+    return np.stack([rows @ values_of(subject, [values], count)[0] for values in many])
 
 
 def _case(

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.large.detection_power import Promise
-from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part
+from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, products_at
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -25,6 +25,7 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.truth.layers.bisect_entries import Search
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
+from gradcheck_cli.truth.layers.corners import is_corner_along
 from gradcheck_cli.truth.layers.projections import USUAL, Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
@@ -238,7 +239,7 @@ class RandomDirections:
         if not told and self._only_in_float64(found, part):
             return False
         if not told or (only_kinks and not search.complete):
-            if only_kinks or found.agrees[k]:
+            if only_kinks or found.agrees[k] or self._is_cornered(number, k, found):
                 self.findings.append(undecided(self.layer, "too many entries are at kinks"))
             else:
                 self.findings += self._unlocated(number, k, found, expected)
@@ -255,6 +256,21 @@ class RandomDirections:
             if not (yield from self._look(again)):
                 return False
         return True
+
+    def _is_cornered(self, number: int, k: int, found: Probe) -> bool:
+        """Whether the slope along a direction is that of a tie, and not the limit of slopes nearby.
+        Then it is no product with a gradient."""
+        highest, row = self.layer.highest, self.truth.rows[k][None]
+        with self.truth.as_at(self.moved[number]):
+            along = self.truth.direction(number)
+        here = {leaf.name: np.asarray(leaf.value) for leaf in highest.leaves}
+        return highest.digits == "float64" and is_corner_along(
+            partial(products_at, highest, row),
+            here,
+            {name: part.reshape(here[name].shape) for name, part in along.items()},
+            found.estimate.value[k : k + 1],
+            self.layer.problem.seed,
+        )
 
     def _only_in_float64(self, found: Probe, part: Part) -> bool:
         """Whether only the highest precision is wrong; then differences check the narrow dtype."""

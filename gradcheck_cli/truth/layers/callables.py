@@ -379,8 +379,9 @@ class CallableTruth:
         def settled(merged: Merged) -> Merged:
             # other dtypes have no digits for steps so short, and stairs are beside other stairs
             if self.subject.digits == "float64" and not self.stairs:
-                at, seed = self.values, self.seed
-                merged = cornered(merged, gradient, found, self._several, at, name, seed)
+                at = name, range(gradient.shape[1])
+                here = self._several, self.values
+                merged = cornered(merged, gradient, found, *here, at, self.seed)
             # a gradient that is all rounding, of a value that never moves, has lost no term
             still = (found.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
             below = self._in_last_digit(name, found) & ~still

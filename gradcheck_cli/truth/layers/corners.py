@@ -24,6 +24,8 @@ from gradcheck_cli.truth.numerics.differences import moved_entry
 from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24
+AT_TIES = 16 * SAMPLES  # of all columns together, where slopes nearby show a tie
+ALONG = 3  # points beside a direction, along which nearly every tie breaks
 MOST = 32  # columns at most: an error in more of them is not a tie of a few numbers
 AWAY: Step = 2.0**-12  # part of its size by which each number moves
 NEARER: Step = 2.0**-4  # times that for the second look
@@ -36,32 +38,38 @@ def cornered(
     found: Differences,
     several: Callable[[Sequence[Values]], Array],
     values: Values,
-    name: str,
+    at: tuple[str, Sequence[int]],
     seed: int,
 ) -> Merged:
-    """The block of leaf `name`, with entries at a tie turned into kinks. These are smooth entries
+    """The block (m, n) `at` a leaf and flat places (n,) in it, with entries at a tie turned into
+    kinks. These are smooth entries
     (m, n) with several limits that contradict the `gradient`, or share an output with one that
     does. A kink lies between its limits, or is unbounded if some limit was met only once. The
     limits also widen the bounds of a kink that the gradient contradicts. `several` gives the
     outputs (k, m) at several inputs."""
+    name, flat = at
     off, kinks = _contradicted(merged, gradient, found)
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
         return merged
     rng = generator(seed, 43)
-    ways = [_direction(values, rng) for _ in range(SAMPLES)]
-    far, near = (
-        np.stack([_slopes(several, values, way, size, name, columns) for way in ways])
-        for size in (AWAY, AWAY * NEARER)
-    )
-    axis, rough = found.value[:, columns], np.zeros(off.shape, np.bool_)
-    with np.errstate(all="ignore"):
-        stays = np.abs(near - far) <= CORNER_BENDS * np.fmax(
-            np.abs(near - axis), np.abs(far - axis)
+    places = np.asarray(flat)[columns]
+
+    def sampled(count: int) -> tuple[Array, Array]:
+        ways = [_direction(values, rng) for _ in range(count)]
+        near, far = (
+            np.stack([_slopes(several, values, way, size, name, places) for way in ways])
+            for size in (AWAY * NEARER, AWAY)
         )
-        largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
-        differ = np.abs(near - axis) > CORNER_ALIKE * largest
-    rough[:, columns] = np.any(differ, axis=0) & np.all(stays | ~differ, axis=0)
+        return near, far
+
+    axis, rough = found.value[:, columns], np.zeros(off.shape, np.bool_)
+    near, far = sampled(SAMPLES)
+    more = AT_TIES // len(columns) - SAMPLES
+    if more > 0 and has_corner(several, values, seed):
+        near, far = map(np.concatenate, zip((near, far), sampled(more), strict=True))
+    largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
+    rough[:, columns], stays = _are_corners(near, far, axis), _stays(near, far, axis)
     rough &= off
     if not np.any(rough):
         return merged
@@ -69,8 +77,9 @@ def cornered(
     for row, column in np.argwhere(rough):
         place = int(np.searchsorted(columns, column))
         own = (lower, upper) if kinks[row, column] else (found.value, found.value)
-        limits = [*near[:, row, place], *(side[row, column] for side in own)]
-        met = _all_met_twice(near[:, row, place], CORNER_ALIKE * float(largest[row, 0]))
+        met_there = near[stays[:, row, place], row, place]
+        limits = [*met_there, *(side[row, column] for side in own)]
+        met = _all_met_twice(met_there, CORNER_ALIKE * float(largest[row, 0]))
         lower[row, column], upper[row, column] = (
             (np.min(limits), np.max(limits)) if met or kinks[row, column] else (-np.inf, np.inf)
         )
@@ -78,6 +87,76 @@ def cornered(
     return merged.at(
         rough, error=slack, kind=PointKind.KINK, lower=lower, upper=upper, confirmed=False
     )
+
+
+def has_corner(several: Callable[[Sequence[Values]], Array], values: Values, seed: int) -> bool:
+    """Whether ties break beside the point along a random direction. Takes 14 runs."""
+    along = _direction(values, generator(seed, 53))
+    slope = _slopes_along(several, values, [{}], AWAY, along)[0]
+    return is_corner_along(several, values, along, slope, seed)
+
+
+def is_corner_along(
+    several: Callable[[Sequence[Values]], Array],
+    values: Values,
+    direction: Values,
+    slope: Array,
+    seed: int,
+) -> bool:
+    """Whether the slopes (m,) of outputs along a direction, an array for each leaf, are not all
+    limits of slopes nearby: some of these stay apart from one as the way from the point becomes
+    shorter."""
+    rng = generator(seed, 47)
+    ways = [_direction(values, rng) for _ in range(ALONG)]
+    near, far = (
+        _slopes_along(several, values, ways, size, direction)[:, :, None]
+        for size in (AWAY * NEARER, AWAY)
+    )
+    return bool(np.any(_are_corners(near, far, slope[:, None])))
+
+
+def _slopes_along(
+    several: Callable[[Sequence[Values]], Array],
+    values: Values,
+    ways: Sequence[Values],
+    size: float,
+    direction: Values,
+) -> Array:
+    """Central differences (k, m) along a direction at the ends of k ways of this size."""
+    step = size * STEP
+    ends = [
+        {
+            name: x + size * way.get(name, 0.0) + sign * step * direction.get(name, 0.0)
+            for name, x in values.items()
+        }
+        for way in ways
+        for sign in (1, -1)
+    ]
+    found = several(ends)
+    return np.asarray((found[0::2] - found[1::2]) / (2 * step))
+
+
+def _are_corners(near: Array, far: Array, axis: Array) -> Array:
+    """Mark the entries (m, c) of which slopes `near` the point and not so near, (k, m, c), stay
+    apart from the slope at the point. A step that crosses another tie has a slope between those of
+    its sides; one that crosses a jump has none of that size."""
+    stays = _stays(near, far, axis)
+    low = np.min(np.where(stays, near, axis), axis=0)
+    high = np.max(np.where(stays, near, axis), axis=0)
+    with np.errstate(all="ignore"):
+        largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
+        differ = np.abs(near - axis) > CORNER_ALIKE * largest
+        slack = CORNER_ALIKE * np.fmax(np.abs(low), np.abs(high))
+        between = [(low - slack <= one) & (one <= high + slack) for one in (near, far)]
+    settled = stays | ~differ | (between[0] & between[1])
+    return np.asarray(np.any(differ & stays, axis=0) & np.all(settled, axis=0))
+
+
+def _stays(near: Array, far: Array, axis: Array) -> Array:
+    """Mark the samples (k, m, c) that are as far from the slope at the point on a shorter way."""
+    with np.errstate(all="ignore"):
+        apart = np.fmax(np.abs(near - axis), np.abs(far - axis))
+        return np.asarray(np.abs(near - far) <= CORNER_BENDS * apart)
 
 
 def _contradicted(merged: Merged, gradient: Array, found: Differences) -> tuple[Array, Array]:

@@ -164,3 +164,36 @@ def test_a_gradient_whose_own_rounding_is_larger_than_the_bars_is_right() -> Non
     x[0] = 1e4
     answer = examined(lambda x: torch.logcumsumexp(x, 0), {"x": x}, modes=("reverse",))
     assert not answer.findings
+
+
+class Threefold(torch.autograd.Function):
+    """Medians of rows, whose gradient is three times too large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        values, places = x.median(-1)
+        ctx.save_for_backward(places)
+        ctx.shape = x.shape
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        places = ctx.saved_tensors[0][:, None]
+        return torch.zeros(ctx.shape, dtype=g.dtype).scatter(1, places, 3 * g[:, None])
+
+
+@pytest.mark.parametrize(
+    ("layer", "wrong"),
+    [
+        (lambda x: x.median(-1).values, False),
+        (lambda x: torch.sort(x, -1).values[:, 20], False),
+        (lambda x: torch.quantile(x, 0.3, dim=-1) + x.median(-1).values, False),
+        (Threefold, True),
+    ],
+)
+def test_a_choice_among_many_equal_numbers_is_no_wrong_gradient(layer: Any, wrong: bool) -> None:
+    """Each of fifteen equal numbers may be the median nearby, and along no axis does it move."""
+    for seed in range(4):
+        x = np.round(np.random.default_rng(seed).standard_normal((24, 50)) * 2) / 2
+        answer = examined(layer, {"x": x}, modes=("reverse",))
+        assert any(finding.code == "GC101" for finding in answer.findings) == wrong
