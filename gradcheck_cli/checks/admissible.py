@@ -61,7 +61,7 @@ class Admissible:
         self.stages, self.at_stage = subject.stages, subject.at_stage
         self.traced_stage = subject.traced_stage
         self.is_fresh, self.shows_pairs = subject.is_fresh, subject.shows_pairs
-        self.copies = subject.copies
+        self.copies, self.chosen = subject.copies, subject.chosen
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.replacing, self.casts, self.functions = (
             subject.replacing,

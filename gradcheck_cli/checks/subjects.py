@@ -44,6 +44,7 @@ class Subjects:
         self._inputs = {name: rounded(entry.value, fmt) for name, entry in problem.inputs.items()}
         self.kinds = kinds_of(problem.inputs)
         self._origin = dict(self._inputs)
+        self._chosen: Values = {}
         self._narrow_only = False
 
     def keep(self, kinds: Mapping[str, Kind]) -> None:
@@ -60,7 +61,7 @@ class Subjects:
         there = moved_within_kind(self.kinds, self._origin, values or {})
         request = SubjectRequest(
             problem.implementation,
-            {**self._inputs, **there},
+            {**self._inputs, **self._chosen, **there},
             dtype,
             problem.dtype,
             problem.seed,
@@ -71,6 +72,7 @@ class Subjects:
             complex_inputs=frozenset(name for name, one in point.items() if one.is_complex),
         )
         subject: Subject = self._engine.subject(request)
+        self._chosen = {**subject.chosen, **self._chosen}  # as at the first point
         if self.kinds:
             for leaf in subject.leaves:
                 self._origin.setdefault(leaf.name, leaf.kept)

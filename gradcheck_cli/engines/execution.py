@@ -51,8 +51,12 @@ class Slot:
 
     def __post_init__(self) -> None:
         shape = tuple(getattr(self.native, "shape", ()))
-        self.shape = (*shape, 2) if _is_complex(getattr(self.native, "dtype", None)) else shape
+        self.shape = (*shape, 2) if self.is_complex else shape
         self.size = math.prod(self.shape)
+
+    @property
+    def is_complex(self) -> bool:
+        return _is_complex(getattr(self.native, "dtype", None))
 
 
 @dataclass(slots=True)

@@ -76,6 +76,7 @@ class FrameworkLayer(ABC):
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
         self.traced_stage = ""  # the last of them before code is written
         self.is_fresh = True
+        self.chosen: Values = {}  # parameters that the layer set by the inputs of its first call
         self.runs_once = False  # a backward pass frees, or spoils, what the next one needs
 
     # What a framework says

@@ -207,6 +207,9 @@ class _Making:
         args = [
             self.nodes_of[s] if s in self.nodes_of else self._add_unrecorded(s) for s in step.args
         ]
+        slots = self._execution.slots
+        if any(slots[slot].is_complex for slot in (*step.args, *step.results)):
+            row = None  # rows are about real numbers
         if row is not None and row.order is not None and len(row.order) == len(args):
             args = [args[i] for i in row.order]
         span, text, source = _place_or(step.place, self._place, step.name)

@@ -175,6 +175,7 @@ class Subject(Protocol):
     copies: bool  # every call has an object of its own
     runs_once: bool  # each backward pass has a forward run of its own
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
+    chosen: Values  # parameters that the layer set by the inputs of its first call, for good
     stencils: Stencils
     shows_pairs: (
         bool  # what is `seen` of complex numbers: their parts along a last axis, or nothing

@@ -80,8 +80,10 @@ class Call:
         return any(isinstance(x, torch.UntypedStorage) for x in self._args)
 
     def is_complex(self) -> bool:
-        """Whether an argument is complex."""
-        return any(isinstance(x, torch.Tensor) and x.is_complex() for x in self.given)
+        """Whether an argument is a complex array or number."""
+        return any(isinstance(x, complex) for x in (*self._args, *self._kwargs.values())) or any(
+            isinstance(x, torch.Tensor) and x.is_complex() for x in self.given
+        )
 
     def _filled(self, given: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         args, kwargs = list(self._args), dict(self._kwargs)

@@ -145,6 +145,7 @@ class TorchSubject(LayerSubject):
         )
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
+        self.chosen = {name: self._by_name[name].kept for name in self.state.chosen}
         self._base = {name: self._at_hand(name, request.values[name]) for name in names}
         self.state.settle(request.values, self.leaf_array, sum(leaf.size for leaf in self.leaves))
         self._apart: frozenset[str] = frozenset()  # outputs that do not depend on the leaves
@@ -169,8 +170,8 @@ class TorchSubject(LayerSubject):
         found, self._args, self._kwargs = constructed(found, implementation)
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
-            found = initialised(found, self.request.values, self._args, self._kwargs)
-            self._module = self.state.copied(found)
+            found, chosen = initialised(found, self.request.values, self._args, self._kwargs)
+            self._module = self.state.copied(found, chosen)
             return self._module, self._module.forward
         if not callable(found):
             raise not_callable(found, implementation)

@@ -44,7 +44,8 @@ class HeldVariable:
 class State:
     """The tensors, random numbers and switches of a layer. `named` are the tensors that are leaves
     of the subject. `originals` are the tensors of the module that was copied, if they are float32
-    and hold the subject's numbers. `_counters` are the integer tensors of a captured module."""
+    and hold the subject's numbers. `chosen` are the names of parameters that the module set by the
+    inputs of its first call. `_counters` are the integer tensors of a captured module."""
 
     def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
         self.torch = torch
@@ -52,6 +53,7 @@ class State:
         self._rounded, self._floats = rounded, floats
         self.named: dict[str, HeldVariable] = {}
         self.originals: dict[str, Any] = {}
+        self.chosen: list[str] = []
         self.notes: list[str] = []
         self._counters: list[HeldVariable] = []
         self._modules: list[Any] = []  # with their submodules
@@ -63,8 +65,9 @@ class State:
         self._products: Products = ()
         self.is_small = False
 
-    def copied(self, module: Any) -> Any:
-        """A copy of a module in the dtype. Its tensors become the layer's."""
+    def copied(self, module: Any, chosen: Sequence[str] = ()) -> Any:
+        """A copy of a module in the dtype. Its tensors become the layer's. It chose the parameters
+        with these names by the inputs of its first call."""
         originals = dict([*module.named_parameters(), *module.named_buffers()])
         module = self._copy_of(module)
         if self._rounded != self._floats:
@@ -81,6 +84,10 @@ class State:
             found = ((n, t.detach()) for n, t in originals.items() if n in self.named)
             self.originals = {n: t for n, t in found if self._has_the_numbers(t, self.named[n])}
         self._hold(module)
+        self.chosen = list(chosen)
+        if chosen:
+            listed = ", ".join(f"`{name}`" for name in chosen)
+            self.notes.append(f"the first call sets {listed}: checked with the numbers that it sets")
         return module
 
     def rename_clashes(self, arguments: Set[str]) -> None:
@@ -89,6 +96,7 @@ class State:
             self.named[OWN + name] = self.named.pop(name)
             if name in self.originals:
                 self.originals[OWN + name] = self.originals.pop(name)
+        self.chosen = [OWN + name if name in arguments else name for name in self.chosen]
 
     def _has_the_numbers(self, original: Any, held: HeldVariable) -> bool:
         """Whether the original holds the numbers of its copy, in other memory."""
