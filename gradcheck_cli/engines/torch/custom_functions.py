@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -50,18 +51,37 @@ def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCa
     ]
 
 
+_Lines = tuple[tuple[CodeType, int], ...]
+"""The lines that run, from the innermost to that of the caller of a forward."""
+
+
 class _Reads(TorchFunctionMode):  # type: ignore[misc]
-    """Counts how often each line reads a number of a tensor to decide what to run next."""
+    """Counts how often each line of the user, called in the same way, reads a number of a tensor to
+    decide what to run next. More than once means a loop: a helper that two lines call counts for
+    each, and a distribution that validates its arguments, one by one, is PyTorch's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._places = Places(__name__)
-        self.counts: Counter[Place | None] = Counter()
+        self.counts: Counter[_Lines] = Counter()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in _READING:
-            self.counts[self._places.running()] += 1
+        if getattr(func, "__name__", "") in _READING and (lines := _running_lines()):
+            self.counts[lines] += 1
         return func(*args, **(kwargs or {}))
+
+
+def _running_lines() -> _Lines:
+    """None if a framework reads."""
+    lines: list[tuple[CodeType, int]] = []
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:  # _Reads
+        frame = frame.f_back
+    if frame is None or _is_of_a_framework(frame.f_globals.get("__name__", "")):
+        return ()
+    while frame is not None and frame.f_globals.get("__name__") != __name__:  # _read
+        lines.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(lines)
 
 
 def solvers(passes: Passes) -> frozenset[str]:
@@ -96,7 +116,11 @@ def classes_of(outputs: Sequence[Any]) -> set[Any]:
 
 
 def _is_users(cls: Any) -> bool:
-    return getattr(cls, "__module__", "").partition(".")[0] not in FRAMEWORKS
+    return not _is_of_a_framework(getattr(cls, "__module__", ""))
+
+
+def _is_of_a_framework(module: str) -> bool:
+    return module.partition(".")[0] in FRAMEWORKS
 
 
 def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:

@@ -87,7 +87,9 @@ class State:
         self.chosen = list(chosen)
         if chosen:
             listed = ", ".join(f"`{name}`" for name in chosen)
-            self.notes.append(f"the first call sets {listed}: checked with the numbers that it sets")
+            self.notes.append(
+                f"the first call sets {listed}: checked with the numbers that it sets"
+            )
         return module
 
     def rename_clashes(self, arguments: Set[str]) -> None:

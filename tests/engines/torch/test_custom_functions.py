@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 
-from gradcheck_cli.engines.torch.custom_functions import around_calls
+from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.torch.custom_functions import around_calls, solvers
 
 
 class _Outer(torch.autograd.Function):  # type: ignore[misc]
@@ -88,3 +90,54 @@ def test_a_call_that_raises_is_left() -> None:
             raise AssertionError
     assert entered == [_Outer, _Inner] * 2
     assert "apply" not in vars(torch.autograd.function._SingleLevelFunction)
+
+
+class _ReadsOften(torch.autograd.Function):  # type: ignore[misc]
+    """Two decisions by a helper, and one distribution that validates its arguments."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        if not _is_positive(x):
+            return -x
+        if not _is_positive(x + 1):
+            return x
+        return torch.distributions.Normal(0.0, 1.0).cdf(x)
+
+    @staticmethod
+    def backward(ctx: Any, bar: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return torch.distributions.Normal(0.0, 1.0).log_prob(x).exp() * bar
+
+
+class _Iterates(torch.autograd.Function):  # type: ignore[misc]
+    """y = cos(x y) by iteration."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x
+        for _ in range(100):
+            y, before = torch.cos(x * y), y
+            if _is_positive(1e-6 - (y - before).abs()):
+                break
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, bar: torch.Tensor) -> torch.Tensor:
+        x, y = ctx.saved_tensors
+        sine = torch.sin(x * y)
+        return -y * sine / (1 + x * sine) * bar
+
+
+def _is_positive(x: torch.Tensor) -> bool:
+    return bool((x > 0).all())
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"), [(_ReadsOften, frozenset()), (_Iterates, frozenset({"_Iterates"}))]
+)
+def test_a_solver_reads_numbers_in_a_loop(cls: Any, names: frozenset[str]) -> None:
+    x = torch.tensor([0.3, 0.9], dtype=torch.float64, requires_grad=True)
+    passes = Passes({"x": x}, ["x"], lambda: [cls.apply(x)], lambda: [None])
+    assert solvers(passes) == names
