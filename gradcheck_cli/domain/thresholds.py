@@ -199,7 +199,7 @@ JUMPS: Final = 1.9
 SAME_STEP: Final = 2.0**-26
 """Part of the largest number of a result. A restated operation that agrees with the recorded result
 to half of float64's digits is that operation; the recorded rounding error may be larger than its
-own. Used by: checks, engines, truth."""
+own. Used by: checks, truth."""
 
 LIFTED_NOISE: Final = 16.0
 """Times the largest difference seen under perturbed rounding: of a program from itself at four

@@ -20,7 +20,7 @@ MAX_AXES = 32  # of `numpy.broadcast`; an array may have 64
 
 KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 RANK = {"bool": 0, "int": 1, "float": 2}
-_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError)
 """What a row raises where its arguments do not fit."""
 _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
@@ -56,7 +56,7 @@ def infer(
 def wanted_kinds(row: Op, kinds: Sequence[str], result: str) -> tuple[str, ...]:
     """The kinds in which a row takes its arguments: the kinds that it declares, or at least the
     kind of the result. The operands of a comparison have one kind."""
-    lowest = max(kinds, key=RANK.__getitem__) if row.name in _COMPARISONS else result
+    lowest = max(kinds, key=RANK.__getitem__) if row.name in COMPARISONS else result
     return tuple(
         row.kinds.get(i) or max(lowest, kind, key=RANK.__getitem__) for i, kind in enumerate(kinds)
     )

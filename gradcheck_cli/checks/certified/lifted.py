@@ -19,7 +19,7 @@ from gradcheck_cli.checks.certified.readable import with_literals
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import SECOND
-from gradcheck_cli.domain.layer import MANY, Leaf, word_of
+from gradcheck_cli.domain.layer import MANY, Leaf, rounded, word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import (
@@ -38,6 +38,7 @@ from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, where_it_runs
+from gradcheck_cli.formula.shapes import COMPARISONS
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
 from gradcheck_cli.truth.certified.enclose import DOUBT
@@ -57,9 +58,10 @@ from gradcheck_cli.truth.several_points import several_points
 STIRS = 3  # points a few ulps away, at which every operation rounds differently
 DRAWS = 2  # random directions; each gives a point on either side
 CONTRADICTED = "differences of the layer contradict the derivative of the operations that ran"
-NEAR: Step = 2.0**-20  # relative move: a missing term stands out from 2^-50 of rounding
-FAR: Step = 2.0**-8  # about the longest step of a difference
-ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
+# Relative moves, by the dtype that the layer computes in: a missing term stands out from 2^-50, or
+# 2^-21, of rounding. Steps of a move this far are about the longest of a difference.
+NEAR: Mapping[str, Step] = {"float64": 2.0**-20, "float32": 2.0**-8}
+FAR: Mapping[str, Step] = {"float64": 2.0**-8, "float32": 2.0**-6}
 BUBBLES = "its derivative holds on a stretch so short that every step of a difference leaves it"
 KEPT = 1024  # the most numbers of a point that are kept for the next dtype
 
@@ -67,8 +69,9 @@ KEPT = 1024  # the most numbers of a point that are kept for the next dtype
 class LiftedTruth(ProgramTruth):
     """The truth about the forward of a layer as it ran.
 
-    The layer must compute in float64. Raises NotLifted if the program does not compute the layer's
-    values at points nearby, and the exceptions of `Subject.lift`.
+    The layer must compute in the dtype of `highest`, float64 or float32. Raises NotLifted if the
+    program does not compute the layer's values at points nearby, and the exceptions of
+    `Subject.lift`.
     """
 
     origin = "from the trace"
@@ -88,6 +91,7 @@ class LiftedTruth(ProgramTruth):
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
+        self._require_decided()
         self._bubbles = False  # every difference steps over the stretch where it holds
         self.searches = searches(self.program, [self.words[name] for name in self._moving])
         self.islands = ", ".join(
@@ -95,6 +99,23 @@ class LiftedTruth(ProgramTruth):
         )
         if self.islands:
             self.origin = f"from the trace; {self.islands} by differences"
+
+    def _require_decided(self) -> None:
+        """Raise NotLifted if the rounding of two equal numbers decides a comparison, as in `v <=
+        sqrt(eps)` where v is sqrt(eps), too. The layer means that they are equal, and exact
+        arithmetic, in which the literal is not the root, may say that they are not."""
+        nodes = self.program.nodes
+        places = [place for place, node in enumerate(nodes) if node.op in COMPARISONS]
+        if not places:
+            return
+        values = plain_function(self.program, "float64").nodes(self._values())
+        equal = {place: _nearly_equal(*(values[i] for i in nodes[place].args)) for place in places}
+        if not any(np.any(mask) for mask in equal.values()):
+            return
+        exact = exact_nodes(self.program, self._values(), self.layer.problem.dtype)
+        for place, mask in equal.items():
+            if exact is not None and np.any(mask & (exact[place] != values[place])):
+                raise NotLifted("the rounding of two equal numbers decides a comparison")
 
     @property
     def doubt(self) -> str:
@@ -178,7 +199,8 @@ class LiftedTruth(ProgramTruth):
                     derivative = block.value[:, column]
                 part = self._bubble
                 if stepped:
-                    part = FAR if steps is None else max(FAR, steps.part)
+                    far = FAR[self.layer.highest.dtype]
+                    part = far if steps is None else max(far, steps.part)
                 if self._is_bubble(name, column, part, derivative, value[:, column]):
                     self._bubbles = not stepped
                     return False
@@ -197,7 +219,8 @@ class LiftedTruth(ProgramTruth):
         `part` of it: a difference of exact values across that part equals the layer's difference,
         or is far nearer to it. A bisection has such stairs, each of them flat."""
         leaf, axis = self._axis(name, column)
-        ends = [{name: _perturbed_values(leaf, way * axis)} for way in (-part, part)]
+        dtype = self.layer.highest.dtype
+        ends = [{name: _perturbed_values(leaf, way * axis, dtype)} for way in (-part, part)]
         run = _Nearby(self.layer.highest, self._made)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
@@ -209,8 +232,13 @@ class LiftedTruth(ProgramTruth):
     def departs(self, name: str, column: int) -> bool:
         """Whether the layer's values differ from its program along the axis of one entry."""
         leaf, axis = self._axis(name, column)
-        along = ALONG[:2] if self.has_islands else ALONG
-        near = [{name: _perturbed_values(leaf, part * axis)} for part in along]
+        dtype = self.layer.highest.dtype
+        steps = [NEAR[dtype]] if self.has_islands else [NEAR[dtype], FAR[dtype]]
+        near = [
+            {name: _perturbed_values(leaf, way * step * axis, dtype)}
+            for step in steps
+            for way in (1, -1)
+        ]
         try:
             _compare(self.layer, self._made, near)
         except NotLifted:
@@ -229,7 +257,7 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
     """The truth about the forward of a layer; None if it cannot be lifted, for example because it
     does not run while watched. `notes` collects the sentence that names operations without rows.
     Raises an exception of the layer if it does not occur in a second run."""
-    if layer.highest.digits != "float64":
+    if layer.highest.digits != layer.highest.dtype or layer.highest.dtype not in NEAR:
         return None  # another note says where the layer casts
     try:
         require_few(moving_size(layer.narrow))  # avoids lifting in vain
@@ -300,7 +328,7 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
     subject, here = layer.highest, _own_values(layer.highest)
     for name, value in here.items():
         with np.errstate(all="ignore"):
-            if not np.all(np.abs(value - last.here[name]) <= NEAR / 4 * np.abs(value)):
+            if not np.all(np.abs(value - last.here[name]) <= NEAR["float64"] / 4 * np.abs(value)):
                 return None
     (mine,) = _Nearby(subject, last.made).values([here])
     (there,) = values_of(subject, [here], mine.size)
@@ -372,16 +400,17 @@ def _compare(
         else:
             moved = np.abs(off[1:] - off[0])
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
-        here_apart, in_digits = np.abs(off[0]), from_size(size, OPERATIONS)
-        own = np.fmax.reduce(np.abs(anew - mine[1:]), axis=0, initial=0.0)
-        rounding = from_size(there[0], OPERATIONS) + own
+        here_apart, in_digits = np.abs(off[0]), from_size(size, OPERATIONS, subject.dtype)
+        coarser = FORMATS[subject.dtype].unit_roundoff / FORMATS["float64"].unit_roundoff
+        own = coarser * np.fmax.reduce(np.abs(anew - mine[1:]), axis=0, initial=0.0)
+        rounding = from_size(there[0], OPERATIONS, subject.dtype) + own
         known = not of_elsewhere or np.all(here_apart <= rounding)
         if not (known and np.all(moved <= LIFTED_NOISE * rounding)):
             rounding = rounding + _rounding_spread(program, off[0], seed)
         if of_elsewhere and not np.all(here_apart <= rounding):
             raise NotLifted("it computes a different function here")
         noise = rounding + np.fmin(here_apart, in_digits)
-    if not np.all(noise <= SAME_STEP * size):
+    if not np.all(noise <= SAME_STEP * np.sqrt(coarser) * size):
         alike = not (of_elsewhere or lifted.islands)
         if alike and all(_runs_alike(layer, lifted, point) for point in near):
             return None
@@ -426,9 +455,9 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
     moved = {}
     for leaf in subject.leaves:
         if leaf.differentiable:
-            parts = NEAR * _relative_steps(leaf, rng, (DRAWS, 1))
-            parts = np.concatenate([parts, -parts], axis=1)
-            moved[leaf.name] = _perturbed_values(leaf, parts.reshape(2 * DRAWS, *leaf.shape))
+            parts = NEAR[subject.dtype] * _relative_steps(leaf, rng, (DRAWS, 1))
+            parts = np.concatenate([parts, -parts], axis=1).reshape(2 * DRAWS, *leaf.shape)
+            moved[leaf.name] = _perturbed_values(leaf, parts, subject.dtype)
     return [{n: points[place] for n, points in moved.items()} for place in range(2 * DRAWS)]
 
 
@@ -449,7 +478,8 @@ def _points_nearby(subject: Subject, seed: int) -> Sequence[Values]:
     """The points of `_both_ways`; those of a large layer are created one by one."""
     if moving_size(subject) < MANY:
         return _both_ways(subject, generator(seed, 41))
-    ways = [(turn, way) for turn in range(DRAWS) for way in (NEAR, -NEAR)]
+    near = NEAR[subject.dtype]
+    ways = [(turn, way) for turn in range(DRAWS) for way in (near, -near)]
     return _OneByOne([partial(_one_way, subject, seed, *one) for one in ways])
 
 
@@ -457,7 +487,10 @@ def _one_way(subject: Subject, seed: int, turn: int, way: float) -> Values:
     """A point nearby; `way` of the other sign gives the point on the other side."""
     rng = generator(seed, 41, turn)
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    return {leaf.name: _perturbed_values(leaf, way * _relative_steps(leaf, rng)) for leaf in moving}
+    return {
+        leaf.name: _perturbed_values(leaf, way * _relative_steps(leaf, rng), subject.dtype)
+        for leaf in moving
+    }
 
 
 def _relative_steps(leaf: Leaf, rng: np.random.Generator, draws: tuple[int, ...] = ()) -> Array:
@@ -483,13 +516,20 @@ def _one_by_one(
     return np.concatenate(mine), np.concatenate(there), np.concatenate(anew)
 
 
-def _perturbed_values(leaf: Leaf, parts: Array) -> Array:
+def _perturbed_values(leaf: Leaf, parts: Array, dtype: str) -> Array:
     """The leaf's values, each moved by this part of itself, a zero by a part of the leaf's size,
-    inside its domain."""
+    inside its domain; numbers of the dtype."""
     value = leaf.value
     size = np.where(value == 0, scale_of(value), np.abs(value))
-    there = leaf.inside(value + parts * size)
+    there = leaf.inside(rounded(value + parts * size, FORMATS[dtype]))
     return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
+
+
+def _nearly_equal(x: Array, y: Array) -> Array:
+    """A mask of the pairs that are equal, and not zero, up to their last digits in float64."""
+    size = np.fmin(np.abs(x), np.abs(y))
+    with np.errstate(all="ignore"):
+        return np.asarray((np.abs(x - y) <= FEW_ULPS * FORMATS["float64"].ulp(size)) & (size > 0))
 
 
 def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, Values
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
+from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.layer.recording import Recording
@@ -202,11 +202,16 @@ class _Lifting:
     def _verify(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol with its value in the run. Raises NotLifted if its rows give another value."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
-        if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, slot, mine)):
+        same = mine.shape == there.shape and agree(mine, there, self._format(slot))
+        if not same and (mine.shape != there.shape or not self._loses(step, slot, mine)):
             raise NotLifted(
                 f"gradcheck's formula for `{step.name}` does not reproduce its result", step.place
             )
         return Symbol(self._writer, there, symbol.node)
+
+    def _format(self, slot: int) -> FloatFormat:
+        """What the step that returned the slot rounded to."""
+        return self._execution.slots[slot].format or FORMATS["float64"]
 
     def _loses(self, step: Step, slot: int, mine: Array) -> bool:
         """Whether a step computes the same as its rows for this slot, but lost the digits of `mine`
@@ -215,7 +220,9 @@ class _Lifting:
         there = self._execution.values(slot)
         moving = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
         at = np.concatenate([self._execution.values(slot).ravel() for slot in moving])
-        if at.dtype != np.float64 or not np.all(np.isfinite(at)) or not _is_lost(mine, there, at):
+        if at.dtype != np.float64 or not np.all(np.isfinite(at)):
+            return False
+        if not _is_lost(mine, there, at, self._format(slot)):
             return False
         rng = np.random.default_rng(53)
         draws = [way * rng.uniform(0.5, 2.0, at.size) for way in (1, -1)]
@@ -235,7 +242,7 @@ class _Lifting:
             raise_if_internal(error)
             return False
         mine = rows[step.results.index(slot)]
-        return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs)
+        return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs, self._format(slot))
 
     def _run(self, step: Step, moving: Sequence[int], numbers: Sequence[int], at: Array) -> Array:
         """The results `numbers` of a step, joined, with these values for the arguments that are
@@ -408,13 +415,13 @@ def _are_small_whole(values: Array) -> bool:
         return bool(np.all((np.abs(values) <= SMALL_WHOLE) & (values == np.rint(values))))
 
 
-def _is_lost(mine: Array, there: Array, at: Array) -> bool:
+def _is_lost(mine: Array, there: Array, at: Array, format: FloatFormat) -> bool:
     """Whether the difference is as large as the rounding errors of operations with numbers of size
     1, or of the size of their arguments."""
     size = max(1.0, float(np.max(np.abs(at), initial=0.0)))
     with np.errstate(invalid="ignore"):
         off = np.where(mine == there, 0.0, np.abs(mine - there))
-    return bool(np.all(off <= OPERATIONS * FORMATS["float64"].unit_roundoff * size))
+    return bool(np.all(off <= OPERATIONS * format.unit_roundoff * size))
 
 
 def _executed(node: Node) -> tuple[object, ...]:
@@ -429,8 +436,8 @@ def _parts(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     return [flat[start:end].reshape(shape) for start, end, shape in places]
 
 
-def agree(mine: Array, theirs: Array) -> bool:
-    """Whether all numbers agree to half of float64's digits, relative to the largest of them."""
+def agree(mine: Array, theirs: Array, format: FloatFormat = FORMATS["float64"]) -> bool:
+    """Whether all numbers agree to half of the format's digits, relative to the largest of them."""
     if theirs.dtype.kind == "b":
         return bool(np.array_equal(mine.astype(np.bool_), theirs))
     finite = np.isfinite(theirs)
@@ -439,4 +446,4 @@ def agree(mine: Array, theirs: Array) -> bool:
     size = np.max(np.abs(theirs), where=finite, initial=0.0)
     with np.errstate(invalid="ignore"):
         off = np.abs(np.where(finite, mine - theirs, 0.0))
-    return bool(np.all(off <= SAME_STEP * size))
+    return bool(np.all(off <= format.half * size))

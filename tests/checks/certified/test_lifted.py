@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -70,6 +71,82 @@ def through_a_number(x: Any) -> Any:
 def test_what_leaves_the_framework_on_its_way_is_not_a_constant(layer: Any) -> None:
     with pytest.raises(NotLifted, match="do not compute its values nearby"):
         LiftedTruth(bound(layer))
+
+
+def beside_its_floor(x: Any) -> Any:
+    """PyTorch Geometric's deviation: what is clamped to the floor counts as 0."""
+    deviation = (0 * x).clamp(min=1e-5).sqrt()
+    return deviation.masked_fill(deviation <= math.sqrt(1e-5), 0.0) + x**2
+
+
+def on_equal_sides(x: Any) -> Any:
+    return torch.where((x / 3) * 3 >= x, 2 * x, 3 * x)
+
+
+@pytest.mark.parametrize("layer", [beside_its_floor, on_equal_sides])
+def test_rounding_that_decides_between_equal_numbers_accuses_nobody(layer: Any) -> None:
+    answer = examined(layer, {"x": np.array([0.7, 1e3, 5.0])}, dtype="float64")
+    assert not {finding.code for finding in answer.findings} & {"GC101", "GC301", "GC303"}
+
+
+def test_cancellation_that_decides_is_still_an_error() -> None:
+    """1 - cos(x) is 0 in float64, where 5e-21 is meant."""
+    answer = examined(
+        lambda x: torch.where(1 - torch.cos(x) > 0, x, 3 * x),
+        {"x": np.array([1e-10])},
+        dtype="float64",
+    )
+    assert {"GC301", "GC303"} <= {finding.code for finding in answer.findings}
+
+
+def in_float32_only(layer: Any) -> Any:
+    def narrow(x: Any) -> Any:
+        if x.dtype != torch.float32:
+            raise TypeError("float32, please")
+        return layer(x)
+
+    return narrow
+
+
+class Tail(torch.autograd.Function):  # type: ignore[misc]
+    """A sigmoid whose derivative vanishes in the tail."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, bar: torch.Tensor) -> torch.Tensor:
+        (y,) = ctx.saved_tensors
+        return bar * torch.where(y < 1e-6, torch.zeros_like(y), y * (1 - y))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: torch.exp(-(x**2)).sum() * x,
+        lambda x: torch.softmax(x, 0).cumsum(0),
+        lambda x: torch.linalg.solve(torch.outer(x, x) + torch.eye(3), x),
+        lambda x: torch.nn.functional.layer_norm(x, (3,)),
+    ],
+)
+def test_a_layer_that_runs_in_float32_only_is_certified(layer: Any) -> None:
+    assert sources(in_float32_only(layer), dtype="float32") == {FROM_THE_TRACE}
+
+
+@pytest.mark.parametrize("layer", [through_numpy, through_a_number])
+def test_in_float32_what_leaves_the_framework_is_no_constant_either(layer: Any) -> None:
+    truths = sources(in_float32_only(layer), dtype="float32")
+    assert FROM_THE_TRACE not in truths
+
+
+def test_a_tail_is_judged_in_float32_only() -> None:
+    answer = examined(in_float32_only(Tail.apply), {"x": np.array([-20.0])}, dtype="float32")
+    assert {finding.code for finding in answer.findings} == {"GC101"}
+    right = examined(in_float32_only(torch.sigmoid), {"x": np.array([-20.0])}, dtype="float32")
+    assert not right.findings
 
 
 def test_a_branch_is_followed_and_its_edge_is_not() -> None:
