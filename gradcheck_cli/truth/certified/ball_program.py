@@ -16,6 +16,7 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, 
 from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
+from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.truth.batching import batch_of_few
 from gradcheck_cli.truth.certified.still_elements import SUMS, still_elements
 from gradcheck_cli.truth.certified.ties import Mask, Ties, at_a_kink, tied_elements, with_unknown
@@ -138,7 +139,7 @@ def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> li
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
     from reference_engine.arithmetic.balls import Ball, exactly
 
-    every = replace(program, outputs=tuple(range(len(program.nodes))))
+    every = replace(rounded(program, dtype), outputs=tuple(range(len(program.nodes))))
     arrays = (np.asarray(values[name]) for name in program.inputs)
     inputs = [exactly(x) if x.dtype.kind == "f" else x for x in arrays]
     try:

@@ -55,6 +55,24 @@ def test_what_is_rough_at_every_step_stays_so(layer: Layer, code: str) -> None:
     assert code in codes(layer, [0.0, 0.0])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.functional.leaky_relu,
+        lambda x: torch.nn.functional.leaky_relu(x, 0.3) * 0.1,
+        lambda x: torch.nn.functional.elu(x, 0.3) + x.abs(),
+        lambda x: torch.nn.functional.leaky_relu(x, -0.2) * 0.7 + torch.relu(x) * x,
+    ],
+)
+def test_numbers_beside_a_kink_have_the_parameters_of_the_dtype(layer: Layer, dtype: str) -> None:
+    """The entry at 0 needs differences, so the others are compared with theirs."""
+    answer = examined(
+        layer, {"x": [0.0, -1.5, 1.5]}, modes=("reverse",), dtype=dtype, blaming=False
+    )
+    assert {finding.code for finding in answer.findings} <= {"GC401"}
+
+
 def rgb_to_lab(rgb: Any) -> Any:
     """Near black a line, as the difference of two numbers of about 4/29."""
     to_xyz = torch.tensor([[0.41, 0.36, 0.18], [0.21, 0.72, 0.07], [0.02, 0.12, 0.95]])
