@@ -202,19 +202,30 @@ def _compiled(finding: Finding, words: str, stage: str) -> Finding:
 
 def notes_of_better(checks: Sequence[Check], findings: Sequence[Finding]) -> Iterator[str]:
     """A sentence for each compiled engine that is right where the same framework without its
-    compiler is wrong, as XLA is for erfinv(x) near 0."""
+    compiler is wrong: in a gradient, or in the value, as XLA is for log(exp(100))."""
     wrong = {
-        (one.engine, one.dtype, one.mode, one.input, one.point)
+        (one.engine, one.dtype, one.mode, one.point, _of_what(one))
         for one in findings
-        if one.code in OF_NUMBERS
+        if one.code in (*OF_NUMBERS, *OF_VALUES)
     }
     better: dict[str, list[str]] = {}
     for check in checks:
-        what = check.dtype, check.mode, check.input, check.point
-        is_right = check.status == "passed" and (check.engine, *what) not in wrong
-        if is_right and (UNCOMPILED.get(check.engine), *what) in wrong:
-            words = f"`{check.input}` in {check.mode} mode, {check.dtype}"
-            better.setdefault(check.engine, []).append(words)
+        plain, where = UNCOMPILED.get(check.engine), (check.dtype, check.mode, check.point)
+        judged = {check.input: check.status == "passed", _VALUE: check.status != "error"}
+        for what, is_judged in judged.items():
+            here = *where, what
+            if is_judged and (plain, *here) in wrong and (check.engine, *here) not in wrong:
+                name = what if what == _VALUE else f"the gradient of `{what}`"
+                words = f"{name} in {check.mode} mode, {check.dtype}"
+                better.setdefault(check.engine, []).append(words)
     for engine, places in better.items():
-        where = "; ".join(dict.fromkeys(places))
-        yield f"{engine} is right where {UNCOMPILED[engine]} is not: the gradient of {where}"
+        listed = "; ".join(dict.fromkeys(places))
+        yield f"{engine} is right where {UNCOMPILED[engine]} is not: {listed}"
+
+
+_VALUE = "the value"
+
+
+def _of_what(finding: Finding) -> str | None:
+    """What a finding is about: an input, whose gradient is wrong, or the value."""
+    return _VALUE if finding.code in OF_VALUES else finding.input

@@ -16,7 +16,7 @@ from gradcheck_cli.checks.compiled import blamed_on_a_stage, notes_of_better
 from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Check, Entry, Finding, Indexing
+from gradcheck_cli.domain.report import Check, Entry, Finding, Indexing, Status
 from gradcheck_cli.engines.torch import compiled
 from gradcheck_cli.engines.torch.compiled import FELL_BACK, NO_FORWARD_MODE, NOTE, THE_BACKEND
 from gradcheck_cli.engines.torch.engine import TorchCompileEngine, TorchEngine
@@ -298,3 +298,19 @@ def test_a_compiled_derivative_that_alone_is_right_has_a_note() -> None:
         "jax-jit is right where jax is not: the gradient of `x` in reverse mode, float32"
     ]
     assert list(notes_of_better(checks, [plain, replace(plain, engine="jax-jit")])) == []
+
+
+@pytest.mark.parametrize("code", [Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT])
+@pytest.mark.parametrize("status", ["passed", "failed", "error"])
+def test_a_compiled_value_that_alone_is_right_has_a_note(code: str, status: Status) -> None:
+    """Its gradient may be wrong: XLA takes log(exp(x)) for x in the forward pass alone."""
+    plain = replace(finding(code), engine="tensorflow", input=None)
+    checks = [
+        Check("tensorflow", "float32", "reverse", "x", "failed"),
+        Check("tensorflow-xla", "float32", "reverse", "x", status),
+        Check("tensorflow-xla", "float64", "reverse", "x", "passed"),
+    ]
+    note = "tensorflow-xla is right where tensorflow is not: the value in reverse mode, float32"
+    assert list(notes_of_better(checks, [plain])) == ([] if status == "error" else [note])
+    both = [plain, replace(plain, engine="tensorflow-xla")]
+    assert list(notes_of_better(checks, both)) == []
