@@ -449,7 +449,7 @@ class _Examination:
         if not self._blaming or not findings:
             return findings
         narrow, highest = layer.narrow, layer.highest
-        unstable = Blame(narrow, highest, layer.problem.dtype, find)
+        unstable = Blame(narrow, highest, layer.problem.dtype, find, self._bound_alone)
         given = find, examine, self._corrections
         wrong = WrongGradients(self._engine, self._problem, highest, *given)
         found = wrong.explained(unstable.explained(findings))
@@ -462,6 +462,10 @@ class _Examination:
             self._notes.update(own.notes)
             faults |= own.faults
         return with_rough_points((*found, *faults.values()), highest)
+
+    def _bound_alone(self, call: CustomCall) -> Subject:
+        problem = call_problem(self._problem, self._problem.dtype, call, "forward")
+        return Subjects(self._engine, problem).bound(problem.dtype)
 
     def _examine_alone(self, call: CustomCall) -> LayerAnswer:
         """Examine the second derivatives of one custom call alone."""

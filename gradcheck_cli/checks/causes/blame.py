@@ -13,8 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from gradcheck_cli.checks.causes.tangents import Bind, tangents_of_nodes
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
-from gradcheck_cli.domain.codes import UNSTABLE, Codes
+from gradcheck_cli.domain.codes import NOT_FINITE, UNSTABLE, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
@@ -52,10 +53,14 @@ Find = Callable[[Finding], TracedEntry | None]
 
 class Blame:
     """Finds the causes of instability in a layer. `subject` is the layer in the judged `dtype`,
-    `highest` in the highest precision that it runs in. `notes` says what was not traced, and why;
+    `highest` in the highest precision that it runs in; `bind` binds one of its operations alone, in
+    the judged dtype. `notes` says what was not traced, and why;
     `faults` are GC706 findings, each once."""
 
-    def __init__(self, subject: Subject, highest: Subject, dtype: str, find: Find) -> None:
+    def __init__(
+        self, subject: Subject, highest: Subject, dtype: str, find: Find, bind: Bind
+    ) -> None:
+        self._bind = bind
         self._subject = subject
         self._highest = highest
         self._dtype = dtype
@@ -86,7 +91,7 @@ class Blame:
             (f.code, f.input): f.cause for _, f in told if f.cause and f.cause.phase == "forward"
         }
         renamed = [(was, now) for was, now in told if was.code != now.code]
-        return tuple(
+        both = (
             self._as_in_reverse(
                 finding,
                 renamed + (lost if finding.code == Codes.WRONG_GRADIENT else []),
@@ -95,6 +100,12 @@ class Blame:
             if finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "forward"
             else finding
             for _, finding in told
+        )
+        return tuple(
+            replace(finding, cause=self._cause(finding))
+            if finding.code in NOT_FINITE and finding.mode == "forward" and finding.cause is None
+            else finding
+            for finding in both
         )
 
     def _with_cause(self, finding: Finding) -> Finding:
@@ -228,7 +239,11 @@ class Blame:
                 if finding.code in OF_THE_OUTPUT:
                     return self._of_the_output(finding.code)
                 traced = self._find(finding)
-                return None if traced is None else self._of_an_entry(finding, traced)
+                if traced is None:
+                    return None
+                if finding.mode == "forward":
+                    return self._of_a_tangent(finding, traced)
+                return self._of_an_entry(finding, traced)
         except EngineFault as fault:
             self.notes[str(fault)] = None
         except Exception as error:
@@ -257,6 +272,17 @@ class Blame:
                 place -= output.start
                 return replace(recording.execution, target=None, output=slot, place=place)
         raise AssertionError(place)
+
+    def _of_a_tangent(self, finding: Finding, traced: TracedEntry) -> Cause | None:
+        """The operation that made the first tangent that is not finite."""
+        recording = self._recording(traced.row)
+        narrow, wide = recording.traces(self._dtype)
+        direction = traced.tangent(self._subject.leaves)
+        moved = tangents_of_nodes(recording, direction, self._bind)
+        narrow = replace(narrow, derivatives=moved)
+        wide = None if wide is None else replace(wide, derivatives={})  # it has cotangents
+        traces = traces_of(recording.program, self._dtype, "forward", narrow, wide)
+        return blame(replace(traces, stated=recording.stated, executed=True), finding.code)
 
     def _of_an_entry(self, finding: Finding, traced: TracedEntry) -> Cause | None:
         worst = finding.entries[0]

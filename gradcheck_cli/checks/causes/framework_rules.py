@@ -76,15 +76,15 @@ def executed(recording: Recording) -> Iterator[CustomCall]:
     functions of their floating-point arguments that return the results with a cotangent."""
     bars = recording.bars
     stated = {recording.slots[node] for node in recording.stated}
-    steps, reached = _steps_and_leaves(recording)
+    steps, reached = steps_and_leaves(recording)
     for step in reversed(steps):
         wanted = [place for place, slot in enumerate(step.results) if slot in bars]
         moving = [place for place, slot in enumerate(step.args) if reached[slot]]
         if wanted and moving and stated.isdisjoint(step.results):
-            yield _as_call(recording, step, moving, wanted, reached[step.results[0]])
+            yield as_call(recording, step, moving, wanted, reached[step.results[0]])
 
 
-def _steps_and_leaves(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]]:
+def steps_and_leaves(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]]:
     """The steps that the outputs depend on, and the leaves that each slot depends on."""
     execution, bars = recording.execution, recording.bars
     steps = [execution.steps[place] for place in execution.needed(recording.outputs)]
@@ -104,7 +104,7 @@ def _steps_and_leaves(recording: Recording) -> tuple[list[Ran], dict[int, frozen
 
 def sampler(finding: Finding, recording: Recording, names: frozenset[str]) -> Ran | None:
     """The first operation with one of these names that the finding's input reaches."""
-    steps, reached = _steps_and_leaves(recording)
+    steps, reached = steps_and_leaves(recording)
     mine = (step for step in steps if step.name in names)
     return next((step for step in mine if finding.input in reached[step.results[0]]), None)
 
@@ -112,7 +112,7 @@ def sampler(finding: Finding, recording: Recording, names: frozenset[str]) -> Ra
 def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
     """The cause if a comparison has a different result at this point than on both sides."""
     execution = recording.execution
-    steps, reached = _steps_and_leaves(recording)
+    steps, reached = steps_and_leaves(recording)
     for step in steps:
         values = [execution.values(slot) for slot in step.args]
         through = [slot for slot in step.args if finding.input in reached[slot]]
@@ -164,7 +164,7 @@ def _lone(finding: Finding, step: Ran) -> Cause:
     )
 
 
-def _as_call(
+def as_call(
     recording: Recording,
     step: Ran,
     moving: Sequence[int],

@@ -123,9 +123,10 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
 
 
 def _range_cause(op: Operation) -> CauseKind | None:
-    """Why inputs are zero or infinite, if they are neither in exact arithmetic."""
+    """Why inputs are zero or infinite, if they are neither in exact arithmetic. An exact input that
+    is not known is nan."""
     for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
-        if seen == 0 and exact != 0:
+        if seen == 0 and exact != 0 and not np.isnan(exact):
             return "underflow"
         if np.isinf(seen) and np.isfinite(exact):
             return "overflow"

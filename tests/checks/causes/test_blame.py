@@ -236,15 +236,13 @@ class Guarded(nn.Module):
         return self.last(self.mix(root + x))
 
 
-def test_what_rounding_decides_has_one_name_in_both_modes_and_for_captured_parameters() -> None:
+def test_what_the_rounding_of_equal_numbers_decides_accuses_nobody_in_either_mode() -> None:
     x = [[0.3, 0.2], [0.3, 0.9]]
     layer = Guarded()
     for given in (layer, lambda x: layer(x)):
         answer = examined(given, {"x": x}, modes=("reverse", "forward"), dtype="float64")
-        errors = [f for f in answer.findings if f.severity == "error"]
-        assert {f.code for f in errors} == {"GC301"}
-        assert {f.mode for f in errors} >= {"reverse"}
-        assert not any("not traced" in note for note in answer.notes)
+        assert not [finding for finding in answer.findings if finding.severity != "note"]
+        assert any("rounding of two equal numbers" in note for note in answer.notes)
 
 
 def wide_margin(x: Any) -> Any:
