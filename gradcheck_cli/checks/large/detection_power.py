@@ -98,11 +98,14 @@ class Promise:
         )
 
     def _size(self) -> str:
-        """The entries that move, such as `1,010,000 entries of `x`, `weight` and 3 more`."""
+        """The entries that move, such as `1,010,000 entries of `x`, `weight` and 3 more`; if these
+        are few, the many outputs too: `72 outputs by 18 entries of `x``."""
         moving = self._moving_counts()
         names = [f"`{name}`" for name in moving]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        return f"{sum(moving.values()):,} entries of {', '.join(names[:SHOWN])}{more}"
+        entries, outputs = sum(moving.values()), self._truth.output.size
+        each = f"{outputs:,} outputs by " if entries < outputs else ""
+        return f"{each}{entries:,} entries of {', '.join(names[:SHOWN])}{more}"
 
     def _moving_counts(self) -> dict[str, int]:
         """The number of entries that move, for each leaf that has any."""
