@@ -26,6 +26,7 @@ _DATA = torch.Tensor.data.__get__
 _SWITCH = torch._C._set_grad_enabled  # the mode sees it as a call
 _NO_GRAD = "torch.no_grad()"
 _MADE_NEW = ("_like", "new_")  # calls that take a shape from a tensor, but no numbers
+_AFTER_ANOTHER = ("to", "type_as", "view_as", "expand_as", "reshape_as")  # of their first argument
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
 CUTS = ("detach", "detach_", "data", "no_grad", *AS_NUMBERS)
 
@@ -56,7 +57,8 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
         serial, kwargs = self._serial, kwargs or {}
         opened = self._opened
         if opened is None:
-            asking = any(asks(a) for a in tree_leaves((args, kwargs)))
+            numbers = args[:1] if name_of(func) in _AFTER_ANOTHER else (args, kwargs)
+            asking = any(map(asks, tree_leaves(numbers)))
             result = func(*args, **kwargs)
             if asking:
                 self._look(serial, func, result)

@@ -239,6 +239,18 @@ def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
         assert cause.proven
 
 
+def typed_like_the_input(x: Any) -> Any:
+    weights = torch.ones(2).type_as(x) / 2
+    counts = (weights > 0).to(x)
+    return weights * counts * x.detach() * x
+
+
+def test_a_dtype_that_is_taken_from_an_input_is_no_number_of_it() -> None:
+    for found in wrong(typed_like_the_input, {"x": [1.0, 2.0]}):
+        assert found.cause is not None
+        assert found.cause.text == "x.detach()"
+
+
 class Spectral(nn.Module):
     """PyTorch's own: its power iteration is outside of the graph, and writes to buffers."""
 
