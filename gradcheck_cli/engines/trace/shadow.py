@@ -143,14 +143,17 @@ class Shadow:
                 self._unenclosed.add(place)
                 results = self.numbers.by_kernel(step, args)
             for slot, value in zip(step.results, results, strict=True):
-                chosen = self._is_whole(slot)  # by the numbers of the run, and stays so
+                chosen = self._is_chosen(slot, value)  # by the numbers of the run, and stays so
                 own = exact_number(self.execution, slot, self.numbers) if chosen else value
                 exact[slot] = shaped(own, self.execution, slot)
 
-    def _is_whole(self, slot: int) -> bool:
-        """Whether the slot contains integers: a cast, an order, the place of a maximum."""
-        is_whole = self.execution.slots[slot].format is None
-        return is_whole and self.execution.values(slot).dtype.kind in "iu"
+    def _is_chosen(self, slot: int, value: High) -> bool:
+        """Whether the slot contains integers: a cast, an order, the place of a maximum; or booleans
+        that a cast made of numbers, which are no comparison."""
+        if self.execution.slots[slot].format is not None:
+            return False
+        kind = self.execution.values(slot).dtype.kind
+        return kind in "iu" or (kind == "b" and np.asarray(value).dtype.kind == "O")
 
     def _is_exact(self, step: Step) -> bool:
         """Whether the step only has integers, booleans and random keys, which are exact in the

@@ -308,3 +308,21 @@ def test_a_bound_that_is_an_epsilon_of_the_dtype_is_no_wrong_gradient(layer: Any
     assert codes
     assert codes <= {"GC301", "GC302"}
     assert any("the layer computes a different function" in one.message for one in answer.findings)
+
+
+def masked_by_numbers(x: Any) -> Any:
+    chosen = (x > 0).to(x).bool()  # a cast of numbers, and no comparison
+    return torch.log1p(torch.exp(x[chosen]) - 1 + 1e-9)
+
+
+def by_a_complex_number(x: Any) -> Any:
+    turned = torch.exp(torch.arange(3) * 1j * x)
+    return torch.log(turned.real.sum() ** 2 + turned.imag.sum() ** 2 + 1e-30) + (x + 1e8) - 1e8
+
+
+@pytest.mark.parametrize("layer", [masked_by_numbers, by_a_complex_number])
+def test_masks_made_of_numbers_and_complex_constants_are_traced(layer: Any) -> None:
+    answer = examined(layer, {"x": [1e-7]}, modes=("reverse",), dtype="float32")
+    assert answer.findings
+    assert "GC706" not in {finding.code for finding in answer.findings}
+    assert not any("not traced" in note for note in answer.notes)
