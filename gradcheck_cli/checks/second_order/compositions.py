@@ -459,7 +459,7 @@ class HessianCase(LayerCase):
         size = OPERATIONS * fmt.unit_roundoff * natural
         with np.errstate(all="ignore"):
             truth, off = np.abs(block.value), np.abs(own - block.value)
-            lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
+            lost = (truth > block.error) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
         lost &= block.certified & (own != 0)  # an entry of 0 is lost, whatever the cause
         lost &= ~is_hidden(own, block, fmt)
         return block.undecided_at(lost)

@@ -518,6 +518,19 @@ def test_terms_that_cancel_beside_larger_entries_are_no_doubt(step: float) -> No
     assert {one.severity for one in answer.findings} <= {"note"}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_second_derivative_of_zero_is_not_absorbed(dtype: str) -> None:
+    """The divergence of a distribution from itself, beside that from another."""
+
+    def divergence(x: Any) -> Any:
+        log_p, q = torch.log_softmax(x, -1), torch.softmax(x.flip(0), -1)
+        return torch.nn.functional.kl_div(log_p, q, reduction="none")
+
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).numpy()
+    answer = examined(divergence, {"x": x}, modes=("reverse", *SECOND), dtype=dtype)
+    assert {one.severity for one in answer.findings} <= {"note"}
+
+
 class StopsUpstream(torch.autograd.Function):
     """Its own Hessian is right for every upstream gradient that depends on nothing."""
 
