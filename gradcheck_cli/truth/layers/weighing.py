@@ -162,12 +162,13 @@ def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Mer
 
 
 def contradicted(merged: Merged, own: Array, found: Differences) -> Array:
-    """Mark the entries whose difference contradicts the subject's `own` derivative, also at
-    kinks."""
+    """Mark the entries whose difference contradicts the subject's `own` derivative: at a kink, its
+    slopes on both sides."""
+    kink, smooth = merged.kind == PointKind.KINK, merged.kind == PointKind.SMOOTH
     with np.errstate(all="ignore"):
         apart = np.abs(own - found.value) > found.error
-    convicts = np.isin(merged.kind, (PointKind.SMOOTH, PointKind.KINK))
-    return np.asarray(apart & convicts & ~merged.confirmed)
+        outside = np.fmax(merged.lower - own, own - merged.upper) > found.error
+    return np.asarray((smooth & apart | kink & outside) & ~merged.confirmed)
 
 
 def left_open(merged: Merged, entries: Array, reason: str) -> Merged:

@@ -73,6 +73,20 @@ def test_numbers_beside_a_kink_have_the_parameters_of_the_dtype(layer: Layer, dt
     assert {finding.code for finding in answer.findings} <= {"GC401"}
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: torch.quantile(x, 0.3, dim=-1),
+        lambda x: torch.quantile(x, 0.3, dim=-1) + x.median(-1).values,
+        lambda x: torch.sort(x, -1).values[..., 1] * x.sum(),
+        lambda x: x[..., x.floor().long()[0, 3] + 2] + torch.relu(x + 1.5),
+    ],
+)
+def test_a_gradient_between_the_slopes_of_a_kink_contradicts_nothing(layer: Layer) -> None:
+    """Rounded otherwise, a whole number that becomes an index is the one below."""
+    assert codes(layer, [[-1.5, 0.5, 1.0, -1.5, 1.0]]) <= {"GC401"}
+
+
 def rgb_to_lab(rgb: Any) -> Any:
     """Near black a line, as the difference of two numbers of about 4/29."""
     to_xyz = torch.tensor([[0.41, 0.36, 0.18], [0.21, 0.72, 0.07], [0.02, 0.12, 0.95]])
