@@ -24,19 +24,36 @@ WATCHED_LEVEL = -0.25  # below every tape, above balls, which it never meets
 
 
 class Watched(Traced):
-    """An array whose operations are recorded. `value` is the NumPy array, `slot` its place in the
-    record."""
+    """An array whose operations are recorded. `array` is the NumPy array, `slot` its place in the
+    record. A rule that reads the numbers, as that of `sort` does, chooses what is run by them."""
 
-    __slots__ = ("recorder", "slot")
+    __slots__ = ("array", "recorder", "slot")
 
     def __init__(self, recorder: ReferenceRecorder, value: Array, slot: int) -> None:
         self.level = WATCHED_LEVEL  # type: ignore[assignment]
-        self.value = value
+        self.array = value
         self.recorder = recorder
         self.slot = slot
 
+    @property
+    def value(self) -> Array:
+        self.recorder.execution.deciding.append(self.slot)
+        return self.array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def size(self) -> int:
+        return self.array.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
     def __repr__(self) -> str:
-        return f"Watched({self.value})"
+        return f"Watched({self.array})"
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         if op.family == "custom":  # its operations are rows themselves
@@ -83,7 +100,7 @@ class ReferenceRecorder(Observer):
 
     def run(self, op: Op, args: Sequence[Value], keywords: dict[str, Any]) -> Watched:
         """Runs the row on plain arrays, and records it."""
-        plain = [a.value if isinstance(a, Watched) else a for a in args]
+        plain = [a.array if isinstance(a, Watched) else a for a in args]
         result = op.on_arrays(plain, keywords)
         made = self.watch(result)
         slots = tuple(a.slot if isinstance(a, Watched) else self._constant(a) for a in args)
