@@ -113,10 +113,13 @@ class ProgramWriter:
         self, op: str, args: tuple[int, ...], keywords: dict[str, Any], shape: tuple[int, ...]
     ) -> int | None:
         """An existing node with the same numbers: for an array that is broadcast to its own shape,
-        or for one part of a stack, such as the real parts of complex numbers."""
+        for indices whose shape is restored, or for one part of a stack, such as the real parts of
+        complex numbers."""
         inner = self._builder.nodes[args[0]] if args else None
         if inner is None or (op == "broadcast_to" and inner.shape == shape):
             return args[0] if args else None
+        if op == inner.op == "reshape" and inner.kind == "int":  # numbers may have a new layout
+            return inner.args[0] if self._builder.nodes[inner.args[0]].shape == shape else None
         if op != "getitem" or inner.op != "stack":
             return None
         index = keywords["index"]

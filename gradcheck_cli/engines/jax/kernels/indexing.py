@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_floating, row
+from gradcheck_cli.engines.trace.exact_kernels import (
+    Kernel,
+    OfRun,
+    as_floating,
+    is_general,
+    is_symbol,
+    row,
+)
 from gradcheck_cli.engines.trace.window_kernels import of_groups
 
 
@@ -46,6 +53,8 @@ def _scatter(reduce: str) -> Kernel:
         x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
     ) -> Any:
         """Reduce all updates of a position together with its element."""
+        if is_symbol(indices):
+            return _added_in_order(x, indices, updates, dimension_numbers, reduce)
         if all(isinstance(one, np.ndarray) and one.dtype.kind in "biu" for one in (x, updates)):
             raise TypeError("only updates of floating-point numbers are supported")
         places = _destinations(x.shape, indices, updates.shape, dimension_numbers, mode)
@@ -65,10 +74,29 @@ def _scatter(reduce: str) -> Kernel:
     return kernel
 
 
+def _added_in_order(x: Any, indices: Any, updates: Any, numbers: Any, reduce: str) -> Any:
+    """Zeros with the updates at places along one axis that depend on numbers, as in the derivative
+    of `sort`. Raises TypeError for all else."""
+    (axis,) = numbers.scatter_dims_to_operand_dims
+    others = tuple(d for d in range(updates.ndim) if d != axis)
+    batches = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
+    alone = not numbers.update_window_dims and batches == (others, others)
+    if reduce != "sum" or is_symbol(x) or np.any(x != 0) or not alone:
+        raise TypeError("places that depend on numbers are taken of zeros alone")
+    places = row("reshape")(indices, shape=updates.shape)
+    return row("scatter_add")(np.zeros(x.shape), places, updates, axis=axis)
+
+
 def _sort(run: OfRun, *xs: Any, dimension: int, num_keys: int, **how: Any) -> Any:
-    """Sort along an axis, in the order that the keys had in the run."""
+    """Sort along an axis, in the order that the keys had in the run. A program that also holds for
+    other numbers sorts one array, beside the places of its elements."""
     if len(xs) == 1:
         return row("sort")(xs[0], axis=dimension)
+    if any(map(is_general, xs)):
+        places = np.indices(xs[0].shape)[dimension]
+        if not all(isinstance(x, np.ndarray) and np.array_equal(x, places) for x in xs[1:]):
+            raise TypeError("only one array is sorted")
+        return tuple(row(name)(xs[0], axis=dimension) for name in ("sort", "argsort")[: len(xs)])
     order = np.lexsort([np.asarray(key) for key in run.args[:num_keys][::-1]], axis=dimension)
     return tuple(
         None if isinstance(x, np.ndarray) else row("take_along_axis")(x, order, axis=dimension)
