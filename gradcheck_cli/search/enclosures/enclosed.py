@@ -1,20 +1,20 @@
-"""Enclosed: a number of a program over a box of inputs, as an exact range and an error bound.
+"""Enclosures: for each number of a program over a box of inputs, an exact range and an error bound.
 
-Each array has one entry for each box and element. Where the inputs are anywhere in the box,
+Each array has one entry for each box and element. For all inputs in the box,
 
-    lo <= v <= hi                        v is what exact arithmetic gives
-    |computed - v| <= d |v| + a          computed is what any engine gives (`Rounding`)
+    lo <= v <= hi                        v is the result of exact arithmetic
+    |computed - v| <= d |v| + a          computed is the result of any engine (`Rounding`)
 
-unless `bad`: then the computed number may be nan or infinite, and d |v| + a holds where it is not;
-it is infinite where nothing is known. What takes a bad number knows nothing. `undefined`: the
-number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
-computed number is nan or infinite, for certain. `overflows`: it is bad, yet no nan, and where it
-is off by more than d |v| + a, it and v have one sign and a size of `Rounding.huge` at least: then
-its reciprocal is nothing, whatever it is. `flushed`: a part of a that counts only where the
-computed number is 0, because an engine takes 0 for subnormal numbers. `gap`: where a is 0, v is 0,
-or it and the computed number have this size at least: the numbers of a dtype have one, and so have
-their differences and products. Ranges are float64, moved
-outward after each operation; bounds d and a are moved up.
+`bad`: the computed number may be nan or infinite. The bound d |v| + a holds where it is finite; the
+bound is infinite if nothing is known. A result of a bad argument has no bound, with few exceptions.
+`undefined`: in exact arithmetic the number, or a derivative on the way to it, may have no value.
+`broken`: the computed number is nan or infinite at every point of the box. `overflows`: the number
+is bad, but never nan. Where its error is larger than d |v| + a, the computed number and v have the
+same sign and are both at least `Rounding.huge`, so both reciprocals are almost 0. `flushed`: a part
+of a that counts only where the computed number is 0, because the engine replaces subnormal numbers
+by 0. `gap`: if a is 0, either v is 0, or v and the computed number are at least this large. Numbers
+of a dtype have such a gap, and so do their differences and products. Ranges are float64 and are
+widened after each operation; the bounds d and a are increased.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Enclosed:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Booleans over a box: what exact arithmetic may give, what the engine may give, and whether
-    both are the same at each point. `tie`: two numbers that were compared may be equal.
+    """Booleans over a box: the possible results of exact arithmetic, the possible results of the
+    engine, and whether both agree at each point. `tie`: two compared numbers may be equal.
     `undefined`: one of them may have no value."""
 
     true: Flags
@@ -165,12 +165,12 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How an engine rounds: to nearest with unit roundoff `unit`; what underflows is off by `least`
-    at most, and by `library_least` in a function of a library.
-    `flush`: it takes and gives 0 for all subnormal numbers. `loose`: it may multiply by a rounded
-    reciprocal in place of a division, and compute a function of a library by several roundings.
-    `again`: it may compute a number anew for each of its uses, and round differently. `exact`:
-    it does not round, and nothing but ranges is asked for."""
+    """How an engine rounds: to nearest, with unit roundoff `unit`. The absolute error of an
+    underflow is at most `least`, and at most `library_least` in a library function.
+    `flush`: subnormal arguments and results are replaced by 0. `loose`: a division may be a
+    multiplication by a rounded reciprocal, and a library function may round several times.
+    `again`: a number may be computed again, with other roundings, for each use. `exact`: nothing
+    is rounded; only ranges are computed."""
 
     unit: float
     largest: float
@@ -184,16 +184,16 @@ class Rounding:
     exact: bool = False
 
     def with_library_ulps(self, ulps: tuple[float, float] | None) -> Rounding:
-        """The same in a kernel whose functions of a library are within so many ulps in float32 and
-        float64; in half precision, rounding once counts for much more than these."""
+        """The rounding of a kernel whose library functions are within so many ulps in float32 and
+        float64. In half precision the one rounding at the end is much larger than this."""
         if ulps is None or self.loose or self.unit > 2.0**-24:
             return self
         return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
 
     @property
     def overflow(self) -> float:
-        """What is larger is infinite for any engine: kernels of narrow formats have the range of
-        float32 inside."""
+        """The size above which a number is infinite on every engine. Kernels of narrow formats
+        compute in the range of float32."""
         return max(self.largest, _FLOAT32_MOST) * (1 + 2 * self.unit)
 
     @property
@@ -202,14 +202,14 @@ class Rounding:
         return self.largest / 4
 
     def flushes(self, least: Bounds) -> Bounds:
-        """The part of what underflow costs at most that a result of 0 alone has."""
+        """The part of the error by underflow that only a result of 0 can have."""
         if not self.flush:
             return np.zeros(np.shape(least))
         return np.maximum(least * (1 - 2.0**-40) - self.coarse, 0.0)
 
     @property
     def coarse(self) -> float:
-        """What a subnormal number is off by at most for being rounded."""
+        """The largest rounding error of a subnormal number."""
         return 2 * LIBRARY_ULPS * self.subnormal
 
     @property
@@ -219,9 +219,9 @@ class Rounding:
 
     @property
     def approximation(self) -> float:
-        """What a function may be off by beyond `library`: TensorFlow approximates the sigmoid and
-        the arc sine of float32 by quotients of polynomials, and is off by 4.6 ulps. In half
-        precision they are within `library` at every number."""
+        """The error that a function may have in addition to `library`: TensorFlow approximates the
+        sigmoid and the arc sine of float32 by quotients of polynomials, with errors of 4.6 ulps. In
+        half precision they are within `library` at every number."""
         return 3 * self.unit if self.loose and self.unit < 2.0**-23 else 0.0
 
     @property
@@ -245,17 +245,17 @@ class Rounding:
 
 
 def up(bound: Bounds) -> Bounds:
-    """A bound of an error, with what its own rounding may lack."""
+    """An upper bound, increased by more than its own rounding errors."""
     return bound * _UP
 
 
 def exact(values: Any) -> Enclosed:
-    """Numbers that the engine has as they are."""
+    """Numbers that the engine has exactly."""
     return between(values, values)
 
 
 def between(lo: Any, hi: Any) -> Enclosed:
-    """Any number from lo to hi, which the engine has as it is."""
+    """Any number from lo to hi, which the engine has exactly."""
     low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
     zero, no = np.zeros(low.shape), np.zeros(low.shape, np.bool_)
     return Enclosed(low, high, zero, zero, no, no)
@@ -283,7 +283,7 @@ class Exceeds(Exception):
 
 
 def outward(lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
-    """A range that holds what rounding in float64 may have lost; all numbers in place of nan."""
+    """The range, widened by the rounding errors of float64; all numbers if an end is nan."""
     with np.errstate(all="ignore"):
         low = lo - np.abs(lo) * _OUT - _LEAST
         high = hi + np.abs(hi) * _OUT + _LEAST
@@ -349,7 +349,7 @@ def rounded(
 
 
 def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclosed:
-    """The result of an operation whose range alone is asked for."""
+    """The result of an operation of which only the range is computed."""
     lo, hi = outward(result.lo, result.hi)
     lo = lo if above is False else np.where(above, np.maximum(lo, 0.0), lo)
     hi = hi if below is False else np.where(below, np.minimum(hi, 0.0), hi)

@@ -28,8 +28,8 @@ from reference_engine.traced import ROWS
 
 
 def _order(rounding: Rounding, x: Enclosed, axis: int, descending: bool) -> Places:
-    """Of elements that may be equal, any may be first: a place for each that is not certainly
-    further up or down."""
+    """For each place of the sorted array, the elements that may stand there: all that are not
+    certainly at another place. Of equal elements, any may be first."""
     x = x.map(lambda part: np.moveaxis(part, axis, -1))
     count = x.lo.shape[-1]
     with np.errstate(all="ignore"):
@@ -86,8 +86,8 @@ def _topk_indices(
 def sorted_along(
     rounding: Rounding, x: Enclosed, *, axis: int = -1, descending: bool = False
 ) -> Enclosed:
-    """What every element is off by at most holds for each in order, as it grows with the element:
-    for d below 1."""
+    """The largest error of all elements bounds the error of each sorted element, because sorting
+    keeps order. A relative error must be below 1 for this."""
     lo, hi = np.sort(x.lo, axis=axis), np.sort(x.hi, axis=axis)
     with np.errstate(all="ignore"):
         small = np.all(x.d < 1, axis=axis, keepdims=True)
@@ -129,8 +129,8 @@ def _median(
 def _chosen(
     lo: Bounds, hi: Bounds, x: Enclosed, places: Places, axis: int, may: Flags, computed: Flags
 ) -> Enclosed:
-    """One of the elements x along the last axis, of which `may` and `computed` say which; or one
-    from `lo` to `hi`, which has no error."""
+    """One of the elements x along the last axis (`may`: in exact arithmetic, `computed`: on the
+    engine), or an exact number from `lo` to `hi`."""
 
     def least(flags: Flags) -> Bounds:
         return np.asarray(np.minimum(np.min(np.where(flags, x.lo, np.inf), axis=-1), lo))
@@ -170,7 +170,7 @@ def _take_along_axis(rounding: Rounding, x: Any, places: Any, *, axis: int = -1)
 def _scatter_add(
     rounding: Rounding, x: Any, places: Any, updates: Any, *, axis: int = -1
 ) -> Enclosed:
-    """Of places that depend on numbers, each has one update at most, and x is 0."""
+    """If the places depend on numbers, each place has at most one update, and x must be 0."""
     x, updates = as_enclosed(x), as_enclosed(updates)
     axis %= x.lo.ndim
     if not isinstance(places, Places):
@@ -193,7 +193,7 @@ def _scatter_add(
 
 
 def _added(rounding: Rounding, x: Enclosed, places: Any, updates: Enclosed, axis: int) -> Enclosed:
-    """x and the updates of each place, added up; all others are nothing."""
+    """x plus the sum of the updates of each place."""
     size = x.lo.shape[axis]
     at = np.moveaxis(np.broadcast_to(places, updates.lo.shape), axis, -1) % size
     hits = np.arange(size)[:, None] == at[..., None, :]
