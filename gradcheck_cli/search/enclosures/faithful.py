@@ -37,8 +37,8 @@ abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
 cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos cosh cumprod cumsum
 digamma div dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow
 is_finite le lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max
-reduce_min reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice split sqrt square
-squeeze stack stop_gradient sub tan tanh transpose unstack
+reduce_min reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice sort split sqrt
+square squeeze stack stop_gradient sub tan tanh transpose unstack
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
