@@ -21,7 +21,8 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
-from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from tests.checks.making import SPAN, torch_engine
 
@@ -48,9 +49,13 @@ def unexplained(made: Engine, layer: Callable[[Any], Any], x: np.ndarray) -> lis
     seen = float(gradient[0][0])
     entry = Entry((0,), seen, seen * 1.001 + 1e-5, None, None, None, None)
     finding = Finding("GC301", "error", "", SPAN, mode="reverse", input="x", entries=(entry,))
-    blame = Blame(subject, subject, "float32", lambda _: TracedEntry(row, "x", 0))
+    blame = Blame(subject, subject, "float32", lambda _: TracedEntry(row, "x", 0), in_forward_mode)
     blame.explained([finding, Finding("GC303", "warning", "", SPAN, mode="reverse")])
     return [*blame.notes, *blame.faults]
+
+
+def in_forward_mode(call: CustomCall) -> Subject:
+    raise AssertionError(f"{call.name} is bound for tangents, but reverse mode is blamed")
 
 
 JAX: dict[str, Callable[[Any], Any]] = {

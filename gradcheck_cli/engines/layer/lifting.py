@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -202,16 +202,18 @@ class _Lifting:
     def _verify(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol with its value in the run. Raises NotLifted if its rows give another value."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
-        same = mine.shape == there.shape and agree(mine, there, self._format(slot))
+        same = mine.shape == there.shape and agree(mine, there, self._format)
         if not same and (mine.shape != there.shape or not self._loses(step, slot, mine)):
             raise NotLifted(
                 f"gradcheck's formula for `{step.name}` does not reproduce its result", step.place
             )
         return Symbol(self._writer, there, symbol.node)
 
-    def _format(self, slot: int) -> FloatFormat:
-        """What the step that returned the slot rounded to."""
-        return self._execution.slots[slot].format or FORMATS["float64"]
+    @cached_property
+    def _format(self) -> FloatFormat:
+        """The widest format of the run. A step that rounds to another has lost digits."""
+        formats = (slot.format for slot in self._execution.slots if slot.format is not None)
+        return max(formats, key=lambda format: format.bits, default=FORMATS["float64"])
 
     def _loses(self, step: Step, slot: int, mine: Array) -> bool:
         """Whether a step computes the same as its rows for this slot, but lost the digits of `mine`
@@ -222,7 +224,7 @@ class _Lifting:
         at = np.concatenate([self._execution.values(slot).ravel() for slot in moving])
         if at.dtype != np.float64 or not np.all(np.isfinite(at)):
             return False
-        if not _is_lost(mine, there, at, self._format(slot)):
+        if not _is_lost(mine, there, at, self._format):
             return False
         rng = np.random.default_rng(53)
         draws = [way * rng.uniform(0.5, 2.0, at.size) for way in (1, -1)]
@@ -242,7 +244,7 @@ class _Lifting:
             raise_if_internal(error)
             return False
         mine = rows[step.results.index(slot)]
-        return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs, self._format(slot))
+        return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs, self._format)
 
     def _run(self, step: Step, moving: Sequence[int], numbers: Sequence[int], at: Array) -> Array:
         """The results `numbers` of a step, joined, with these values for the arguments that are

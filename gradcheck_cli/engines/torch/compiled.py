@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import cache
 from types import CodeType
 from typing import Any
 from weakref import WeakSet
@@ -52,21 +51,25 @@ def is_at_hand() -> bool:
     return _COMPILER in sys.modules
 
 
-@cache
+_STANDING = ExitStack()  # holds `off_the_clock` while the compiler works
+
+
+def _begin(_: Any) -> None:
+    _STANDING.enter_context(off_the_clock())
+
+
+def _end(_: Any) -> None:
+    _STANDING.close()
+
+
 def clock_stands_still() -> None:
-    """Stop the time limit of a spec whenever the compiler works, from now on."""
+    """Stop the time limit of a spec whenever the compiler works, from now on, or until somebody
+    calls `torch._dynamo.reset`."""
     from torch._dynamo.callback import callback_handler
 
-    standing = ExitStack()
-
-    def begin(_: Any) -> None:
-        standing.enter_context(off_the_clock())
-
-    def end(_: Any) -> None:
-        standing.close()
-
-    callback_handler.register_start_callback(begin)
-    callback_handler.register_end_callback(end)
+    if _begin not in callback_handler.start_callbacks:
+        callback_handler.register_start_callback(_begin)
+        callback_handler.register_end_callback(_end)
 
 
 _COMPILED_LAST: list[str] = []  # at most one layer

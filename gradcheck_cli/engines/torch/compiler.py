@@ -60,6 +60,7 @@ _NUMBERS = count()
 
 def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function under `torch.compile`, without graph breaks."""
+    clock_stands_still()  # a user's code may have reset the compiler
 
     def whole(*args: Any) -> Any:
         return function(*args)

@@ -66,6 +66,15 @@ def test_every_mode_is_compiled_once(
     compare(engine, engine_called("torch"), problem(program, mode, "AOTAutograd"))
 
 
+def test_compilation_is_still_told_after_a_reset_of_the_compiler(
+    engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    import torch
+
+    torch._dynamo.reset()
+    compare(engine, engine_called("torch"), problem(program, "reverse", "Dynamo"))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_without_a_compiler_every_mode_is_that_of_pytorch(
     engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any], mode: Mode
