@@ -37,6 +37,10 @@ class Unknown(ArithmeticError):
     """The oracle has no answer: mpmath cannot evaluate the formula, or no two precisions agree."""
 
 
+_GIVES_UP = (ArithmeticError, ValueError, TypeError, NotImplementedError, mpmath.mp.NoConvergence)
+"""What mpmath raises where it finds no number: its zeta does not converge far to the left."""
+
+
 def value(formula: Formula, inputs: Mapping[str, Array], *, smooth: bool = True) -> Array:
     """The output as an array of mpmath numbers, in the caller's precision.
 
@@ -53,7 +57,7 @@ def value(formula: Formula, inputs: Mapping[str, Array], *, smooth: bool = True)
             known[step.name] = _apply(step, arguments, smooth)
         except NotSmooth:
             raise
-        except (ArithmeticError, ValueError, TypeError, NotImplementedError) as error:
+        except _GIVES_UP as error:
             raise Unknown(f"{step.row}: {type(error).__name__}: {error}") from error
     return known[formula.steps[-1].name]
 
@@ -88,7 +92,7 @@ def mixed(formula: Formula, row: int, by: Sequence[tuple[str, int]]) -> Any:
         return derivative(moved, xs, orders, scales, precisions=PRECISIONS, largest=TOO_MUCH)
     except (NotSmooth, Unknown):
         raise
-    except ArithmeticError as error:
+    except (ArithmeticError, mpmath.mp.NoConvergence) as error:
         raise Unknown(str(error)) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -93,3 +94,14 @@ def test_drawn_formulas_have_values() -> None:
         assert drawn.steps
         assert drawn.inputs
         assert drawn.order == 1 or drawn.shape == ()
+
+
+def test_a_number_that_mpmath_gives_up_on_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(*_: object) -> None:
+        raise mpmath.mp.NoConvergence("zeta: too much cancellation")
+
+    exact = replace(oracle.EXACT["exp"], function=gives_up)
+    monkeypatch.setitem(oracle.EXACT, "exp", exact)
+    unknown = formula(Step("v", "exp", ("x",), ()), x=1.0)
+    with pytest.raises(oracle.Unknown, match="zeta: too much cancellation"):
+        oracle.value(unknown, unknown.inputs)
