@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from timing import processor_seconds
 
 GROWTH = 1.05
 REPEATS = 7
@@ -120,16 +121,11 @@ def spent(workload: Workload, variables: Mapping[str, str], folder: Path) -> Spe
     command = [sys.executable, "-m", "gradcheck_cli", "run", *workload.arguments]
     # -j 1: the start of a second worker, which saves time, is no work that a check needs
     command += ["--exit-zero", "--report", f"json={report}", "--quiet", "-j", "1"]
-    with open(os.devnull, "wb") as nothing:
-        process = subprocess.Popen(command, cwd=folder, env=dict(variables), stdout=nothing)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
+    seconds = processor_seconds(command, folder, variables)
     results = json.loads(report.read_text("utf-8"))["results"]
     passes = (check["evaluations"] for result in results for check in result["checks"])
     evaluations = sum(p["forward"] + p["backward"] for p in passes)
-    return Spent(used.ru_utime + used.ru_stime, evaluations)
+    return Spent(seconds, evaluations)
 
 
 def compared(

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from timing import medians, processor_seconds
 
 TARGET = 1.2
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli", "run")
@@ -127,30 +128,14 @@ def rows(folder: Path, engine: str, more: int) -> Iterator[Row]:
 
 def seconds(command: Sequence[str], folder: Path) -> float:
     """Processor seconds of one command. Raises CalledProcessError if it fails."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, **WITHOUT_CACHES, "PYTHONPATH": str(folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return used.ru_utime + used.ru_stime
+    variables = {**os.environ, **WITHOUT_CACHES, "PYTHONPATH": str(folder)}
+    return processor_seconds(command, folder, variables, stderr=subprocess.DEVNULL)
 
 
 def measured(row: Row, folder: Path, repeats: int) -> list[float]:
     """Medians of the four commands. The first call of each is dropped."""
     commands = (*row.ours, *row.by_hand)
-    taken: list[list[float]] = [[] for _ in commands]
-    for repeat in range(repeats + 1):
-        for times, command in zip(taken, commands, strict=True):
-            spent = seconds(command, folder)
-            if repeat:
-                times.append(spent)
-    return [statistics.median(times) for times in taken]
+    return medians(commands, lambda command: seconds(command, folder), repeats)
 
 
 def main() -> int:

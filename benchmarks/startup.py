@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from against import MANY, REPEATS, compare
+from timing import medians
 
 SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-x)\n"
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
@@ -107,13 +107,7 @@ def measured(row: Row, folder: Path) -> list[float]:
     """Median seconds of the command and its baselines. The first call of each fills the caches and
     is dropped."""
     commands = [row.command, *(baseline.command for baseline in row.baselines)]
-    taken: list[list[float]] = [[] for _ in commands]
-    for repeat in range(row.repeats + 1):
-        for times, command in zip(taken, commands, strict=True):
-            spent = seconds(command, folder)
-            if repeat:
-                times.append(spent)
-    return [statistics.median(times) for times in taken]
+    return medians(commands, lambda command: seconds(command, folder), row.repeats)
 
 
 def main() -> int:
