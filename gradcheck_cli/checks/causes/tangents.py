@@ -16,6 +16,7 @@ from gradcheck_cli.checks.causes.framework_rules import (
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.lifting import parts_of
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.subject import Subject
 
@@ -65,6 +66,5 @@ def _tangents_of_step(
     if found is None:
         return {}
     results = [step.results[place] for place in wanted]
-    ends = np.cumsum([slots[slot].size for slot in results])[:-1]
-    parts = zip(results, np.split(found, ends), strict=True)
-    return {slot: part.reshape(slots[slot].shape) for slot, part in parts}
+    parts = parts_of(found, [slots[slot].shape for slot in results])
+    return dict(zip(results, parts, strict=True))

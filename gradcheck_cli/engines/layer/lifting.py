@@ -233,7 +233,7 @@ class _Lifting:
     def _computes_rows(self, step: Step, slot: int, moving: Sequence[int], at: Array) -> bool:
         """Whether a step gives the same as its rows for this slot if the arguments that are
         `moving` have other values."""
-        parts = _parts(at, [self._execution.values(slot).shape for slot in moving])
+        parts = parts_of(at, [self._execution.values(slot).shape for slot in moving])
         given = dict(zip(moving, parts, strict=True))
         symbols = {s: Symbol(self._writer, x, self._symbols[s].node) for s, x in given.items()}
         assert step.exact is not None
@@ -250,7 +250,7 @@ class _Lifting:
         """The results `numbers` of a step, joined, with these values for the arguments that are
         `moving`."""
         execution = self._execution
-        parts = _parts(at, [execution.values(slot).shape for slot in moving])
+        parts = parts_of(at, [execution.values(slot).shape for slot in moving])
         natives = {slot: execution.slots[slot].native for slot in step.args}
         for slot, part in zip(moving, parts, strict=True):
             natives[slot] = execution.conversions.native(part, natives[slot])
@@ -329,7 +329,7 @@ class _LayerLifting(_Lifting):
         *_, y_name, jacobian_name, bends_name = writer.constants
         island = Island(step.name, at, y_name, jacobian_name, bends_name, call, refusal)
         self._islands.append(island)
-        parts = _parts(series, [values(slot).shape for slot in numbers])
+        parts = parts_of(series, [values(slot).shape for slot in numbers])
         found = dict(zip(numbers, parts, strict=True))
         return [found.get(slot) for slot in step.results]
 
@@ -431,7 +431,7 @@ def _executed(node: Node) -> tuple[object, ...]:
     return node.op, node.args, repr(sorted(node.keywords.items())), repr(node.value), node.shape
 
 
-def _parts(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+def parts_of(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Arrays of these shapes from the numbers of one vector."""
     ends = np.cumsum([0, *map(math.prod, shapes)])
     places = zip(ends[:-1].tolist(), ends[1:].tolist(), shapes, strict=True)

@@ -21,7 +21,7 @@ def initialised(
     """The module itself or, if a first call completes it, a copy after one call in the default
     dtype; and the names of parameters that this call set. The call takes its inputs from `values`,
     and these fixed arguments. Errors of a lazy module are passed on."""
-    own = dict([*module.named_parameters(), *module.named_buffers()])
+    own = _tensors(module)
     is_lazy = any(map(torch.nn.parameter.is_lazy, own.values()))
     if not is_lazy and not _switches(own):
         return module, []
@@ -60,7 +60,8 @@ def _set_by_first_call(module: Any, call: Callable[[Any], None]) -> tuple[Any, l
         second = _numbers(made)
     except Exception:
         return module, []
-    chosen = [name for name in _changed(before, first) if name in dict(module.named_parameters())]
+    parameters = dict(module.named_parameters())
+    chosen = [name for name in _changed(before, first) if name in parameters]
     switched = _changed(_switches(before), _switches(first))
     again = _changed(first, second)
     if not chosen or not switched or not {*chosen, *switched}.isdisjoint(again):
@@ -74,9 +75,12 @@ def _switches(tensors: Tensors) -> dict[str, torch.Tensor]:
     return {n: t for n, t in tensors.items() if t.dtype in kinds and t.numel() == 1}
 
 
+def _tensors(module: Any) -> dict[str, torch.Tensor]:
+    return dict([*module.named_parameters(), *module.named_buffers()])
+
+
 def _numbers(module: Any) -> dict[str, torch.Tensor]:
-    named = [*module.named_parameters(), *module.named_buffers()]
-    return {name: tensor.detach().clone() for name, tensor in named}
+    return {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
 
 
 def _changed(before: Tensors, after: Tensors) -> list[str]:
