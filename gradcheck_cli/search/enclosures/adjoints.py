@@ -1,23 +1,23 @@
-"""Bounds of rounding errors by adjoints: what each rounding does to an output, all ways together.
+"""Rounding errors bounded by adjoints: how far all roundings together move an output.
 
-The rules of rows carry errors forward, and add up what reaches a row on two ways. But these may
-cancel: the error of s in s + x s (1 - s) has the factor 1 + x (1 - 2 s). Let c_k be the computed
-number of node k, v_k the exact one, and e_k the error that its own kernel makes of computed
+The rules of rows carry errors forward. Where two paths meet, they add both errors, although these
+may cancel: an error of s in s + x s (1 - s) has the factor 1 + x (1 - 2 s). Let c_k be the computed
+number of node k, v_k the exact one, and e_k the error that its own kernel makes for computed
 arguments: c_k = f_k(c) + e_k. By the integral form of the mean value theorem
 
     c_k - v_k = sum_j D_kj (c_j - v_j) + e_k
 
 where D_kj is the mean of the derivative of f_k by its argument j between v and c. These equations
-are linear and without a remainder. So c - v of an output is the sum of A_k e_k, where the adjoints
-A_k are those of a reverse pass with the derivatives D. Such a pass is written down as a program, by
-the rules of the op table, and enclosed with every number between v and c; e_k is what the rule of
-the row says of arguments that are exact.
+are linear, without a remainder. So the error c - v of an output is the sum of A_k e_k, where A_k
+are the adjoints of a reverse pass with the derivatives D. The rules of the op table write this pass
+as a program, which is enclosed with every number between v and c. The rule of a row bounds e_k: its
+error for exact arguments.
 
-A row that is not continuous, or has no derivative, hands nothing on: its e_k is its whole error. A
-choice hands on the side that is chosen exactly; its e_k has what a wrong choice costs. A maximum, a
-size and others have kinks, at which D_kj lies between the slopes of their sides (Clarke,
-Optimization and Nonsmooth Analysis, 1983, theorem 2.3.7): the range of the derivative over a box
-with a kink has all of these. Where a slope has no bound, its range has none.
+A row that is not continuous, or has no derivative, has no D: its e_k is its whole error. A choice
+has the derivative of the side that exact arithmetic chooses; its e_k is the cost of the wrong side.
+At a kink, as of a maximum or of |x|, D_kj lies between the slopes of both sides (Clarke,
+Optimization and Nonsmooth Analysis, 1983, theorem 2.3.7). The range of the derivative over a box
+with the kink contains these. If a slope has no bound, its range has none either.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NEARLY = 2.0**-60
 """Relative. The error of an argument that is not exact, in what its kernel makes of it: it is no
 number of the dtype if it stays within a kernel."""
 _WIDE = "float64"
-_MOST_NODES = 400  # of a program whose adjoints are written down
+_MOST_NODES = 400  # of a program; its reverse pass is several times as long
 
 _CONTINUOUS = frozenset(
     (
@@ -113,10 +113,11 @@ _STEPS = frozenset(("sign",))
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The reverse pass: `program` gives adjoints of the `nodes`, of some one for each use. It takes
-    the numbers `given`, by name their nodes, and the `seeds`, by node of an output their names.
-    `inputs` are the places, among the nodes, of inputs that move. `handed`: the nodes that hand on
-    what they are given; `is_whole`: all do, but for `jumps`, which have a slope of 0."""
+    """The reverse pass as a program, which returns the adjoints of `nodes`; a node occurs once for
+    each use if its number may differ between uses. Its inputs are the numbers `given` (name ->
+    node) and the cotangents `seeds` (node of an output -> name). `inputs` has the places, among the
+    nodes, of the inputs that move. `handed` are the nodes whose cotangent is passed on to their
+    arguments; `is_whole`: so are all others, except `jumps`, whose slope is 0."""
 
     program: BoxProgram
     nodes: Sequence[int]
@@ -130,11 +131,11 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class Sharper:
-    """Of an output over boxes: `errors` (N, n), how far each element may be from the exact one,
-    inf where that is not known. `slopes`: by input that moves, the least and the largest derivative
-    of each element by each of its elements, (N, n, elements); empty where a row hands nothing on.
-    `derived` (N, n): whether an element has these derivatives everywhere, without kinks. `smooth`
-    (N,): whether the exact numbers have no jump in the box."""
+    """Bounds for an output over N boxes. `errors` (N, n): the largest error of each element; inf if
+    unknown. `slopes`: for each moving input, the least and the largest derivative of each element
+    by each of its elements, (N, n, elements); empty if a row has no derivative. `derived` (N, n):
+    whether the element has these derivatives everywhere, without kinks. `smooth` (N,): whether no
+    exact number jumps in the box."""
 
     errors: Bounds
     slopes: Mapping[str, tuple[Bounds, Bounds]]
@@ -144,15 +145,15 @@ class Sharper:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Of a program over boxes: `own`, by node the errors of its kernel, `given`, by name the ranges
-    that a reverse pass takes, or masks, and in which boxes nothing jumps."""
+    """The inputs of reverse passes over boxes: `own`, the error of each node's kernel; `given`, by
+    name the ranges or masks that the pass takes; and in which boxes nothing jumps."""
 
     own: Mapping[int, Bounds | None]
     given: Mapping[str, Mask | tuple[Bounds, Bounds, Bounds]]
     in_one_piece: Array
 
     def of(self, rows: Array) -> tuple[dict[int, Bounds | None], dict[str, Any]]:
-        """Of some boxes."""
+        """The inputs for some of the boxes."""
         own = {i: None if one is None else one[rows] for i, one in self.own.items()}
         given: dict[str, Any] = {}
         for name, one in self.given.items():
@@ -166,15 +167,15 @@ class Numbers:
 
 
 class Adjoints:
-    """Of the outputs of a program. Raises Exceeds where the reverse pass has no enclosure."""
+    """The reverse passes of a program. Raises Exceeds if they have no enclosure."""
 
     def __init__(self, program: BoxProgram, values: Mapping[str, Array], dtype: str) -> None:
-        """`values` are numbers of one point, beside the constants of the program."""
+        """`values` are the numbers of one point, in addition to the constants of the program."""
         self._program = program
         self._written = _Writer(program, values, dtype).write()
 
     def numbers(self, run: Run, size: int) -> Numbers:
-        """What reverse passes take of the program, run over so many boxes."""
+        """The inputs of reverse passes, from a run of the program over `size` boxes."""
         written = self._written
         with np.errstate(all="ignore"):
             own = self._own_errors(run, size)
@@ -182,7 +183,7 @@ class Adjoints:
             return Numbers(own, given, self._one_piece(run, size))
 
     def of(self, numbers: Numbers, rows: Array, output: int) -> Sharper:
-        """What is known of an output over some of the boxes."""
+        """Bounds for one output over some of the boxes."""
         written, count = self._written, len(rows)
         size = size_of(count)
         own, given = numbers.of(filled(rows, size))
@@ -213,7 +214,7 @@ class Adjoints:
         return Sharper(errors, ranges, derived, numbers.in_one_piece[rows])
 
     def _one_piece(self, run: Run, size: int) -> Array:
-        """In which boxes nothing jumps in exact arithmetic."""
+        """Mark the boxes in which nothing jumps in exact arithmetic."""
         found = np.ones(size, np.bool_)
         for index in self._written.jumps:
             value = run.single[index]
@@ -241,9 +242,8 @@ class Adjoints:
         return self._program.program.nodes[index].shape
 
     def _own_errors(self, run: Run, size: int) -> dict[int, Bounds | None]:
-        """By node of the program, what its kernel makes wrong of computed arguments; None: nothing.
-        Of what hands nothing on, and where the computed number is not known, all that it is off
-        by."""
+        """The error that each node's kernel makes for computed arguments; None for no error. For a
+        node without a derivative, or whose computed number is unknown, its whole error."""
         nodes = self._program.program.nodes
         found: dict[int, Bounds | None] = {}
         near: dict[int, Any] = {}
@@ -274,7 +274,8 @@ class Adjoints:
         return found
 
     def _about(self, run: Run, index: int, size: int) -> Any:
-        """All numbers of a node between the exact and the computed one."""
+        """A range that contains the exact and the computed number of a node: ends and flags, or a
+        mask."""
         value, shape = run.single[index], (size, *self._shape(index))
         if self._program.program.nodes[index].kind == "bool":
             return as_mask(value).map(lambda part: np.broadcast_to(part, shape))
@@ -284,7 +285,7 @@ class Adjoints:
 
 
 def _as_argument(x: Any) -> Any:
-    """A computed number as the kernel takes it that has it for an argument."""
+    """A computed number as a kernel receives it: exact, anywhere in the range."""
     if not isinstance(x, Enclosed):
         return x
     error = np.where(x.bad, np.inf, x.error)
@@ -373,16 +374,16 @@ class _Writer:
         return node.op in _CONTINUOUS and "float" in kinds and still
 
     def _is_number(self, index: int) -> bool:
-        """Whether a node is a number that the engine has as it is."""
+        """Whether a node is a constant that the engine has exactly."""
         node = self._program.nodes[index]
         if node.op != CONSTANT or node.kind != "float":
             return node.op == CONSTANT
         return not np.any(literals(self._boxes.rounding, float(node.value or 0.0)).error)
 
     def _may_differ(self, index: int) -> bool:
-        """Whether the number may be another one in each use: an engine that compiles several
-        operations as one may compute it again, and a product within a kernel may be fused with a
-        sum there and rounded elsewhere."""
+        """Whether the number may be different in each use. An engine that compiles several
+        operations as one may compute it again, and a product may be fused with a sum in one kernel,
+        and rounded in another."""
         node = self._program.nodes[index]
         if node.op in (INPUT, CONSTANT):
             return False
@@ -394,7 +395,8 @@ class _Writer:
         )
 
     def _symbol(self, index: int) -> Any:
-        """A number of the program, as an input of the reverse pass; an exact constant as it is."""
+        """A number of the program as an input of the reverse pass; an exact constant stays a
+        constant."""
         node = self._program.nodes[index]
         if index not in self._symbols:
             value = self._numbers[index]
@@ -407,7 +409,7 @@ class _Writer:
         return self._symbols[index]
 
     def _argument_cotangents(self, node: Node, bar: Symbol) -> list[tuple[int, Symbol]]:
-        """The cotangents of the arguments."""
+        """The cotangents of the arguments, by their nodes."""
         nodes = self._program.nodes
         if node.op == "stop_gradient":
             return [(node.args[0], bar)]

@@ -1,4 +1,4 @@
-"""Rules of rows that choose, compare, move and add up numbers (see `rules`)."""
+"""The rules of rows that choose, compare, move and add up numbers (see `rules`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from reference_engine.traced import ROWS
 
 
 def as_enclosed(x: Any) -> Enclosed:
-    """Masks as 0 and 1, and whole numbers."""
+    """Masks as the numbers 0 and 1, and integers, as enclosures."""
     if isinstance(x, Enclosed):
         return x
     if isinstance(x, Places):
@@ -61,8 +61,8 @@ def as_enclosed(x: Any) -> Enclosed:
 
 
 def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
-    """The range of x - y, and how far the computed numbers may be from it. An infinity of a kernel
-    is as far from all numbers as it is."""
+    """The range of x - y, and the largest distance of the computed difference from it. Infinite
+    constants compare correctly with all numbers."""
     with np.errstate(all="ignore"):
         lo, hi = x.lo - y.hi, x.hi - y.lo
         kept = (keeps_sign(x) & _is_exact_zero(y)) | (keeps_sign(y) & _is_exact_zero(x))
@@ -74,12 +74,12 @@ def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
 
 
 def keeps_sign(x: Enclosed) -> Flags:
-    """Whether the computed number has the sign of the exact one, and is 0 where that is."""
+    """Whether the computed number has the sign of the exact one, and is 0 if that is."""
     return np.asarray((x.d < 1) & (x.a == 0))
 
 
 def _keeps_sign_or_0(x: Enclosed) -> Flags:
-    """The same of a number that may be flushed."""
+    """Whether the computed number has the sign of the exact one, or was flushed to 0."""
     return keeps_sign(x.unless_0)
 
 
@@ -109,7 +109,7 @@ def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
     low, high = _computed_range(lo, hi, e)
     flushed = (_keeps_sign_or_0(x) & _is_exact_zero(y)) | (_keeps_sign_or_0(y) & _is_exact_zero(x))
-    flushed &= ~(x.bad | y.bad)  # what is compared with 0 is 0, or has its sign
+    flushed &= ~(x.bad | y.bad)  # a flushed number is 0, or keeps its sign
     low = np.where(flushed, np.maximum(low, np.minimum(lo, 0.0)), low)
     high = np.where(flushed, np.minimum(high, np.maximum(hi, 0.0)), high)
     true, false = (hi > 0, lo <= 0) if strict else (hi >= 0, lo < 0)
@@ -128,7 +128,7 @@ RULES["less_equal"] = lambda rounding, x, y: _mask(rounding, y, x, False)
 
 @rule("equal")
 def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
-    """What is compared with itself is a number, or nan."""
+    """A number equals itself, unless it is nan."""
     if x is y:
         x = as_enclosed(x)
         yes, no = np.ones(x.bad.shape, np.bool_), np.zeros(x.bad.shape, np.bool_)
@@ -162,7 +162,7 @@ def _not(rounding: Rounding, x: Mask) -> Mask:
 
 @rule("logical_and")
 def _and(rounding: Rounding, x: Mask, y: Mask) -> Mask:
-    """Beside one that is false at all points the other does not matter."""
+    """If one mask is false at all points, the other one does not matter."""
     x, y = as_mask(x), as_mask(y)
     never = ~(x.true | x.computed_true) | ~(y.true | y.computed_true)
     return Mask(
@@ -210,8 +210,8 @@ def as_mask(x: Any) -> Mask:
 
 @rule("where")
 def _where_rule(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed:
-    """Where both sides are possible, both count. Where the engine may take another side than exact
-    arithmetic does, it may be off by the whole range. At a tie the sides may make a jump."""
+    """If both sides are possible, both count. If the engine may choose another side than exact
+    arithmetic, the error may be the whole range. At a tie, the result may jump."""
     mask, x, y = as_mask(mask), as_enclosed(x), as_enclosed(y)
     lo = np.minimum(np.where(mask.true, x.lo, np.inf), np.where(mask.false, y.lo, np.inf))
     hi = np.maximum(np.where(mask.true, x.hi, -np.inf), np.where(mask.false, y.hi, -np.inf))
@@ -236,8 +236,8 @@ def _where_rule(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enc
 @rule("maximum")
 def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |max(x, y)| + max(ax, ay) for d below 1: the smaller number y, which may
-    be computed as the larger, is computed as y + dy |y| + ay at most, which grows with y. Two
-    numbers that are 0 to an engine that flushes may be taken for each other."""
+    be computed as the larger one, is computed as at most y + dy |y| + ay, which increases with y.
+    An engine that flushes may confuse two numbers that are 0 to it."""
     x, y = as_enclosed(x), as_enclosed(y)
     alike = rounding.flush & (x.a > 0) & (y.a > 0)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
@@ -246,7 +246,7 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         d = np.where(small, np.maximum(x.d, y.d), 0.0)
         a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
         a = np.where(alike, up(a + rounding.normal), a)
-    for one, other in ((x, y), (y, x)):  # one of them alone, for certain
+    for one, other in ((x, y), (y, x)):  # one of them is certainly chosen
         with np.errstate(all="ignore"):
             ahead = one.lo - one.error > other.hi + other.error
         d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
@@ -283,8 +283,8 @@ def _literal(rounding: Rounding, number: Any, like: Enclosed) -> Enclosed:
 
 @rule("leaky_relu")
 def _leaky_relu(rounding: Rounding, x: Enclosed, *, negative_slope: float = 0.01) -> Enclosed:
-    """The larger of x and slope x, or the smaller where the slope is above 1: so it is computed,
-    too, as a product with at most 1 is not rounded beyond its factor."""
+    """The larger of x and slope x, or the smaller one if the slope is above 1. Engines compute the
+    same, since the rounding of a product with at most 1 preserves the order."""
     scaled = multiply(rounding, x, _literal(rounding, negative_slope, x))
     return (_maximum if negative_slope <= 1 else _minimum)(rounding, x, scaled)
 
@@ -296,7 +296,7 @@ def _stop_gradient(rounding: Rounding, x: Any) -> Any:
 
 @rule("astype")
 def _astype(rounding: Rounding, x: Enclosed, *, dtype: Any) -> Enclosed:
-    """A mask, or a number of elements, as a number of the dtype."""
+    """A mask, or a number of elements, as numbers of the dtype."""
     if np.dtype(dtype).kind != "f":
         raise no_rule(f"astype of {dtype}")
     return x
@@ -304,7 +304,7 @@ def _astype(rounding: Rounding, x: Enclosed, *, dtype: Any) -> Enclosed:
 
 @rule("sign")
 def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Off by 2 where the engine may see the other sign. It has a jump at 0."""
+    """Its error is 2 if the engine may have the other sign. It jumps at 0."""
     with np.errstate(all="ignore"):
         settled = (x.least > x.error) | keeps_sign(x)
     a = np.where(settled, 0.0, 2.0)
@@ -360,9 +360,9 @@ RULES.update({name: _moves(name) for name in MOVES})
 def accumulated(
     rounding: Rounding, x: Enclosed, axis: Any, keepdims: bool, scale: float = 1.0
 ) -> Enclosed:
-    """The sum along axes, in any order: (n - 1) u of the sum of absolute values, to first order
-    with a factor for the rest; divided by `scale` where it is a mean. What an engine flushes of
-    the sums on the way is lost in the end. The ends of the range are sums, too, of float64."""
+    """The sum along axes, in any order, divided by `scale` for a mean. Its error is (n - 1) u times
+    the sum of absolute values, to first order, with a factor for the rest. If partial sums may be
+    flushed, that is lost, too. The ends of the range are float64 sums themselves."""
     axes = axes_of(axis, x.lo.ndim)
     count = math.prod(x.lo.shape[i] for i in axes)
 
@@ -387,7 +387,7 @@ def accumulated(
         d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
         d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
         a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
-        if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
+        if rounding.flush:  # partial sums that cancel are flushed, too
             kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
             a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
     with np.errstate(all="ignore"):  # no part of it may overflow
@@ -413,8 +413,8 @@ def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
 
 @rule("prod")
 def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
-    """The product along axes, in any order: no product of some factors is beyond that of all which
-    are above 1, and what underflows on the way is off by at most that many times the least."""
+    """The product along axes, in any order. No partial product exceeds the product of all factors
+    above 1, and each underflow costs at most `least` times that."""
     flat, kept = in_lines(x, axis)
     count = flat.lo.shape[-1]
     with np.errstate(all="ignore"):
@@ -431,7 +431,7 @@ def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
 
 
 def _running(whole: Rule) -> Rule:
-    """What a rule gives of everything up to each element."""
+    """The rule applied to all elements up to each one."""
 
     def found(rounding: Rounding, x: Enclosed, *, axis: int) -> Enclosed:
         flat = x.map(lambda part: np.moveaxis(part, axis, -1))
@@ -451,7 +451,7 @@ RULES["cumprod"] = _running(_prod)
 
 @rule("matmul", "dot")
 def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """Products of all pairs, added up. They may be fused with the sums."""
+    """Products of all pairs, added up; kernels may fuse both."""
     left = x.map(lambda part: part[..., :, :, None])
     right = y.map(lambda part: part[..., None, :, :])
     return accumulated(rounding, multiply(rounding, left, right), -2, False)
@@ -459,7 +459,7 @@ def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("outer")
 def _outer(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """Products of two vectors; batched, it is a product."""
+    """The product of two vectors; for a batch, an elementwise product."""
     return multiply(rounding, x.map(lambda part: part[:, None]), y)
 
 
@@ -483,7 +483,7 @@ def _einsum(rounding: Rounding, *xs: Enclosed, subscripts: str) -> Enclosed:
 
 
 def _to_labels(part: Any, labels: str, whole: str) -> Any:
-    """The array with the axes of `whole`, of length 1 where it has no such label."""
+    """The array with the axes of `whole`; a label that it lacks has length 1."""
     order = [labels.index(one) for one in whole if one in labels]
     return np.expand_dims(
         np.transpose(part, order), tuple(i for i, one in enumerate(whole) if one not in labels)
@@ -519,9 +519,9 @@ exponential that is right to 20 ulps."""
 
 @dataclass(frozen=True, slots=True)
 class _Exponentials:
-    """exp(x - max x) along an axis: how far arguments are off at most, the sum of all but the
-    largest, at most, the error of the sum in proportion to it, as a difference of logarithms, and
-    the same of each exponential."""
+    """exp(x - max x) along an axis: `moved`, the largest error of the arguments; `rest`, a bound on
+    the sum without its largest term; `off`, the relative error of the sum as a difference of
+    logarithms; and `each`, that of the single exponentials."""
 
     moved: Bounds
     rest: Bounds
@@ -532,9 +532,9 @@ class _Exponentials:
 def _exponentials(
     rounding: Rounding, x: Enclosed, axis: int, times: float = _EXP_ULPS
 ) -> _Exponentials:
-    """Each is off by so many `times` the error of a function of a library. The largest number has
-    exp(0), which is 1 in every engine. Of others, x - max x is rounded, by u t for a distance t,
-    and u t exp(-t) is below 0.37 u. The sum is not below 1."""
+    """The error of each exponential is `times` that of a library function. The largest number has
+    exp(0), which is 1 in every engine. For others, x - max x is rounded: by u t at a distance t,
+    and u t exp(-t) is below 0.37 u. The sum is at least 1."""
     count, u = x.lo.shape[axis], rounding.unit
     with np.errstate(all="ignore"):
         e = np.where(x.bad, np.inf, x.error)
@@ -545,7 +545,7 @@ def _exponentials(
         parts = np.exp(-near) * (1 + 2.0**-40)
         own = times * rounding.library
         terms = parts * own + u * np.where(near > 1, near * parts, 0.37) + rounding.library_least
-        rest, off = (  # one of those that may be the largest is
+        rest, off = (  # without one that may be the largest
             up(np.sum(p, axis=axis, keepdims=True) - np.max(p, axis=axis, keepdims=True))
             for p in (parts, terms)
         )
@@ -570,8 +570,8 @@ def _only_axis(axis: Any) -> int:
 
 @rule("softmax")
 def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
-    """p_i = 1 / sum exp(x_j - x_i): least where x_i is least and all others are largest. Computed
-    as exp(x_i - max x) / sum, or times its reciprocal."""
+    """p_i = 1 / sum exp(x_j - x_i) is least if x_i is least and all others are largest. It is
+    computed as exp(x_i - max x) / sum, or times the reciprocal of the sum."""
     axis = _only_axis(axis)
     count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
     with np.errstate(all="ignore"):
@@ -595,7 +595,7 @@ def _shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
 
 
 def _log_shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
-    """Its logarithm, of shares that are too small for float64, too."""
+    """The logarithm of `_shares`, also for shares that float64 cannot represent."""
     size = own.shape[axis]
     own, others = np.moveaxis(own, axis, -1), np.moveaxis(others, axis, -1)
     apart = others[..., None, :] - own[..., :, None]
@@ -613,8 +613,8 @@ def _any_along(x: Enclosed, axis: int) -> tuple[Any, Any]:
 def _logsumexp(
     rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
 ) -> Enclosed:
-    """max x + log of a sum from 1 to n, by functions of a library. Its inputs move it by their
-    largest error."""
+    """max x + the log of a sum from 1 to n, by library functions. Errors of the inputs move it by
+    the largest of them."""
     flat, kept = in_lines(x, axis)
     count, parts = flat.lo.shape[-1], _exponentials(rounding, flat, -1, 1.0)
     with np.errstate(all="ignore"):
@@ -628,12 +628,12 @@ def _logsumexp(
 
 
 def _of_log(rounding: Rounding, parts: _Exponentials) -> Bounds:
-    """How far the logarithm of the sum is off."""
+    """The error of the logarithm of the sum."""
     return parts.off + rounding.library * (np.log1p(parts.rest) + parts.off)
 
 
 def in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
-    """x with the axes as one, the last; the shape of x with those at length 1."""
+    """x with the axes merged into one, the last; and the shape of x with these axes of length 1."""
     axes = axes_of(axis, x.lo.ndim)
 
     def last(part: Any) -> Any:
@@ -645,7 +645,8 @@ def in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
 
 @rule("log_softmax")
 def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
-    """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum): both parts are below 0."""
+    """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum), where both parts are at most
+    0."""
     axis = _only_axis(axis)
     count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
     with np.errstate(all="ignore"):
@@ -662,13 +663,13 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
 
 @rule("soft_nll")
 def _soft_nll(rounding: Rounding, x: Enclosed, q: Enclosed, *, axis: int) -> Enclosed:
-    """-sum(q log(softmax(x))), as it is computed."""
+    """-sum(q log(softmax(x))), by its parts."""
     terms = multiply(rounding, q, _log_softmax(rounding, x, axis=axis))
     return negative(rounding, accumulated(rounding, terms, axis, False))
 
 
 def no_rule(name: str) -> Exceeds:
-    """What says that nothing can be proven of a program with this operation."""
+    """The exception for a program that contains an operation without a rule."""
     return Exceeds(f"`{name}` has no enclosure rule")
 
 
@@ -676,8 +677,8 @@ def no_rule(name: str) -> Exceeds:
 def _norm(
     rounding: Rounding, x: Enclosed, *, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Enclosed:
-    """The root of the sum of squares, as it is computed; of other orders the sum or the largest of
-    sizes, or a root of a sum of powers."""
+    """The root of the sum of squares; for other orders, the sum or the extreme of absolute values,
+    or a root of a sum of powers."""
     size = RULES["abs"](rounding, x)
     if ord is not None and ord in (np.inf, -np.inf):
         best: Enclosed = RULES["max" if ord > 0 else "min"](
@@ -707,9 +708,9 @@ def _var(
     keepdims: bool = False,
 ) -> Enclosed:
     """The mean of squared distances from the mean, in two passes, or in one that updates the mean
-    (Welford): its error is below 8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a
-    factor of 4), and r^2 where the mean is off by r, as it is of equal numbers, too. As
-    mean(x^2) - mean(x)^2 it would lose more; no engine does so."""
+    (Welford). The error is below 8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a
+    factor of 4), plus r^2 for an error r of the mean, which equal numbers have, too. mean(x^2) -
+    mean(x)^2 would lose more, but no engine computes it."""
     axes = axes_of(axis, x.lo.ndim)
     count = math.prod(x.lo.shape[i] for i in axes)
     if count <= correction:
@@ -740,7 +741,7 @@ def _var(
 
 @rule("centered")
 def _centered(rounding: Rounding, x: Enclosed, *, axis: Any = None) -> Enclosed:
-    """x - mean(x), and its own mean taken away, which is 0 but for rounding."""
+    """x - mean(x), minus its own mean, which is 0 except for rounding."""
     first = subtract(rounding, x, _mean(rounding, x, axis=axis, keepdims=True))
     rest = _mean(rounding, first, axis=axis, keepdims=True)
     nothing = np.zeros(rest.lo.shape)

@@ -34,10 +34,10 @@ Flags = npt.NDArray[Any]
 _OUT = 2.0**-49
 """Relative. NumPy's own functions are within 4 ulps of float64, and a range has few operations."""
 _MOST = float(np.finfo(np.float64).max)
-_LEAST = 1e-320  # absolute: what underflow of a range in float64 may lose
+_LEAST = 1e-320  # absolute: what a range in float64 loses by underflow
 _FLOAT32_MOST = float(np.finfo(np.float32).max)
 _FLOAT32_LEAST = float(np.finfo(np.float32).smallest_normal)
-_UP = 1 + 2.0**-45  # for bounds of errors, which a dozen roundings to nearest may make too small
+_UP = 1 + 2.0**-45  # for bounds of errors, after a dozen roundings to nearest
 LIBRARY_ULPS = 4
 """ulps. What a proof assumes of an engine's elementary functions."""
 ROOT_ULPS = 1
@@ -60,7 +60,7 @@ class Enclosed:
 
     @property
     def parts(self) -> tuple[Bounds | Flags, ...]:
-        """The arrays of its numbers, in the order in which it is made of them."""
+        """The arrays, in the order of the constructor."""
         shape = np.shape(self.bad)
         more = self.broken, self.overflows, self.flushed, self.gap
         last = (np.broadcast_to(x, shape) for x in more)
@@ -94,8 +94,8 @@ class Enclosed:
 
     @property
     def away(self) -> Bounds:
-        """The least size that it has where it is not 0, exactly or as computed; inf if it never
-        is."""
+        """The least size of the exact and of the computed number where it is not 0; inf if it
+        always is."""
         with np.errstate(all="ignore"):
             inside = self.least * np.maximum(1 - self.d, 0.0)
             found = np.where(self.a == 0, np.maximum(inside, self.gap), 0.0)
@@ -103,11 +103,11 @@ class Enclosed:
 
     @property
     def unless_0(self) -> Enclosed:
-        """The same of a computed number that is not 0 by being flushed."""
+        """The enclosure of the computed number if it was not flushed to 0."""
         return replace(self, a=np.maximum(self.a - self.flushed, 0.0), flushed=0.0)
 
     def map(self, function: Any) -> Enclosed:
-        """The same of arrays whose numbers are moved by the function."""
+        """The enclosure with each array moved by the function, such as a reshape."""
         return Enclosed(*(function(part) for part in self.parts))
 
 
@@ -127,7 +127,7 @@ class Mask:
 
     @property
     def parts(self) -> tuple[Flags, ...]:
-        """Its arrays, in the order in which it is made of them."""
+        """The arrays, in the order of the constructor."""
         computed = self.computed_true, self.computed_false
         return self.true, self.false, *computed, self.agree, self.tie, self.undefined
 
@@ -137,11 +137,11 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Indices along an axis over a box: which of n elements may stand at a place, in exact
-    arithmetic (`may`) and as computed; their last axis has the elements. `agree`: the computed
-    order is one of the exact numbers, at each point, for all elements along the axis. `along`: the
-    axis on which each element has one place at most, and `sure` says of each (on the last axis)
-    that it has one; None where that is not known. `bad`: nothing is known of what is in order."""
+    """Indices along an axis over a box: which of the n elements (last axis) may stand at a place,
+    in exact arithmetic (`may`) and as computed. `agree`: at each point, the computed order is also
+    an order of the exact numbers. `along`: the axis along which an element stands at one place at
+    most; `sure` marks the elements (last axis) that certainly stand at one. Both are None if
+    unknown. `bad`: nothing is known about the order."""
 
     may: Flags
     computed: Flags
@@ -184,8 +184,8 @@ class Rounding:
     exact: bool = False
 
     def with_library_ulps(self, ulps: tuple[float, float] | None) -> Rounding:
-        """The rounding of a kernel whose library functions are within so many ulps in float32 and
-        float64. In half precision the one rounding at the end is much larger than this."""
+        """The rounding of a kernel whose library functions are within `ulps` in float32 and
+        float64. In half precision, the final rounding is much larger than this."""
         if ulps is None or self.loose or self.unit > 2.0**-24:
             return self
         return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
@@ -198,11 +198,12 @@ class Rounding:
 
     @property
     def huge(self) -> float:
-        """A number that overflows by its own rounding is larger, by a factor of 2 (`rounded`)."""
+        """A lower bound on what overflows by its own rounding, with a factor of 2 to spare
+        (`rounded`)."""
         return self.largest / 4
 
     def flushes(self, least: Bounds) -> Bounds:
-        """The part of the error by underflow that only a result of 0 can have."""
+        """The part of an underflow error that counts only if the result is 0."""
         if not self.flush:
             return np.zeros(np.shape(least))
         return np.maximum(least * (1 - 2.0**-40) - self.coarse, 0.0)
@@ -226,13 +227,14 @@ class Rounding:
 
     @property
     def quotient(self) -> float:
-        """The relative error of a quotient: compilers multiply by 1 / y, rounded, in its place."""
+        """The relative error of a quotient. Compilers may multiply by the rounded reciprocal
+        instead."""
         return 2 * self.unit + self.unit**2 if self.loose else self.unit
 
     @classmethod
     def of(cls, fmt: FloatFormat, loose: bool, again: bool = False) -> Rounding:
-        """A loose engine flushes what is subnormal where it computes: the subnormal numbers of
-        float16 are normal ones of float32."""
+        """A loose engine flushes subnormal numbers of the format in which it computes. Subnormal
+        numbers of float16 are normal numbers of float32."""
         normal, u = fmt.smallest_normal, fmt.unit_roundoff
         flush = loose and normal < _FLOAT32_LEAST * 2
         narrow = fmt.bits < 24 and not loose  # is computed in float32, and rounded once
@@ -245,25 +247,25 @@ class Rounding:
 
 
 def up(bound: Bounds) -> Bounds:
-    """An upper bound, increased by more than its own rounding errors."""
+    """The bound, increased by more than the rounding errors of its own computation."""
     return bound * _UP
 
 
 def exact(values: Any) -> Enclosed:
-    """Numbers that the engine has exactly."""
+    """Numbers that the engine represents exactly."""
     return between(values, values)
 
 
 def between(lo: Any, hi: Any) -> Enclosed:
-    """Any number from lo to hi, which the engine has exactly."""
+    """Any number from lo to hi, which the engine represents exactly."""
     low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
     zero, no = np.zeros(low.shape), np.zeros(low.shape, np.bool_)
     return Enclosed(low, high, zero, zero, no, no)
 
 
 def literals(rounding: Rounding, values: Any) -> Enclosed:
-    """Numbers of a kernel; those that the dtype does not hold are rounded to it, or to float64
-    themselves."""
+    """Constants of a kernel. A number that the dtype does not have is rounded to it, and may
+    already have been rounded to float64."""
     found = exact(values)
     with np.errstate(all="ignore"):
         size = np.abs(found.lo)
@@ -303,14 +305,14 @@ def rounded(
     below: Flags | bool = False,
     plain: Flags | bool = False,
 ) -> Enclosed:
-    """The result of an operation once the engine has rounded it: by `relative` (default: once to
-    nearest), and by `least` where it underflows. `in_ulps`: it is off by so many ulps, which is
-    `relative` of the power of two below it. Its range is moved outward; `above` 0 or `below` it, a
-    range stays there. `result` has the error and the gap before that; its arrays need only
-    broadcast. `plain`: an operation that rounds, overflows and is flushed at its end alone. Of
-    arguments that are not bad, what does not fit the dtype is then an infinity of its sign: since
-    |v| (1 + d) + a > `largest`, |v| is more than half of that where d < 1/2 and
-    a < `largest` / 8, and the error is less than |v|."""
+    """The result of an operation after the engine has rounded it. `result` has the error and the
+    gap before rounding; its arrays need only broadcast. The rounding error is `relative` (default:
+    once to nearest), plus `least` for underflow. `in_ulps`: instead, `relative` of the power of two
+    below the result. The range is widened, but stays `above` 0 or `below` it where these say so.
+    `plain`: the operation rounds, overflows and is flushed only at its end. If its arguments are
+    not bad, a result beyond the dtype is then an infinity of the right sign: |v| (1 + d) + a >
+    `largest` with d < 1/2 and a < `largest` / 8 makes |v| more than half of `largest`, and the
+    error less than |v|."""
     if rounding.exact:
         return ranged(result, above, below)
     u = rounding.unit if relative is None else relative
@@ -334,7 +336,7 @@ def rounded(
         gap = np.where(a == 0, result.gap, 0.0)
         normal |= gap * (1 - 2.0**-40) > least_normal
         most = np.maximum(np.abs(lo), np.abs(hi))
-        # what is flushed at its end alone is 0 then, or has lost digits to the subnormal numbers
+        # a result that is flushed only at its end is 0 then, or subnormal with fewer digits
         lost = np.where(plain, np.minimum(eta, most + rounding.coarse), eta)
         lost = np.where(normal, 0.0, lost)
         a = np.broadcast_to(up(a * (1 + u) + lost), shape)
@@ -349,7 +351,7 @@ def rounded(
 
 
 def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclosed:
-    """The result of an operation of which only the range is computed."""
+    """The result of an operation whose range alone is computed."""
     lo, hi = outward(result.lo, result.hi)
     lo = lo if above is False else np.where(above, np.maximum(lo, 0.0), lo)
     hi = hi if below is False else np.where(below, np.minimum(hi, 0.0), hi)
@@ -360,7 +362,7 @@ def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclos
 
 
 def power_of_two_below(size: Bounds) -> Bounds:
-    """The largest power of two that is not above it: its ulp is 2 u times that."""
+    """The largest power of two that is at most `size`; an ulp of `size` is 2 u times that."""
     exponent = np.frexp(size)[1] - 1
     with np.errstate(all="ignore"):
         return np.where(np.isfinite(size), np.ldexp(1.0, np.maximum(exponent, -1000)), np.inf)
@@ -369,7 +371,7 @@ def power_of_two_below(size: Bounds) -> Bounds:
 def unrounded(
     lo: Bounds, hi: Bounds, d: Bounds, a: Bounds, bad: Flags, undefined: Flags
 ) -> Enclosed:
-    """The result of an operation that only chooses or negates."""
+    """The result of an operation that only selects or negates."""
     shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
     lo, hi, d, a = (np.broadcast_to(x, shape) for x in (lo, hi, d, a))

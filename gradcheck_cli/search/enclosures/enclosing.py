@@ -1,7 +1,5 @@
-"""A program over many boxes at once: the enclosure of each output.
-
-`BoxProgram` takes a program and runs its rules (`rules`, `array_rules`) on a batch of boxes.
-"""
+"""Enclosures of a program's outputs over many boxes at once. `BoxProgram` rewrites a program into
+rows with rules, and runs the rules (`rules`, `array_rules`) on batches of boxes."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ _CREATED = frozenset(("eye", "zeros", "ones", "full", "zeros_like", "ones_like",
 """Rows of arrays that are the same at all points."""
 _BILINEAR = frozenset(("cross", "conv1d", "conv2d", "conv_input", "conv_weight"))
 """Rows of sums of products, in each of which a number of one array meets at most one of another."""
-_MOST_PAIRS = 1 << 12  # numbers of one array times those of the other
+_MOST_PAIRS = 1 << 12  # the sizes of both arrays, multiplied
 _WITH_PARTS = _ONLY_MOVES | _CREATED | _BILINEAR | {"trace"}
 _SIZES = (1, 16, 128, 1024)
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
@@ -67,8 +65,8 @@ _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Of a choice by a comparison: the number that moves and the one that does not, and the
-    operations, each on its own element, that make the sides of it."""
+    """What a choice depends on: the moving and the still number that are compared, and the
+    elementwise operations from the moving one to the chosen sides."""
 
     moving: int
     still: int
@@ -77,9 +75,9 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operation of a batched program, with its place in the program of one point (None: it has
-    none there), what is known of it, how its kernel rounds, how far that is from its name
-    (BEYOND_THRESHOLD), and what it chooses by."""
+    """One operation of a batched program: its place in the program of one point (`own`; None if it
+    has none there), a fact about it, the rounding of its kernel, the relative distance of the
+    kernel from its name (`part`, from BEYOND_THRESHOLD), and the threshold of a choice."""
 
     index: int
     node: Node
@@ -92,9 +90,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A program for a number of boxes: `values`, and `single` by place in the program of one point,
-    have what does not move; `moving` has both places of the inputs that do, and `steps` what they
-    reach."""
+    """A program for a number of boxes. `values` has the numbers that do not move, and `single` has
+    them by their place in the program of one point. `moving` has both places of each moving input,
+    and `steps` the operations that depend on these."""
 
     values: list[Any]
     single: list[Any]
@@ -106,8 +104,8 @@ class Steps:
 @dataclass(frozen=True, slots=True)
 class Run:
     """All numbers of a program over boxes: `values` by node of the batched program, `single` by
-    node of the program of one point. `wrong`: by node of a choice, how far it is off where the
-    engine chooses the other side."""
+    node of the program of one point. `wrong`: for each choice, its error where the engine chooses
+    the wrong side."""
 
     compiled: Steps
     values: list[Any]
@@ -119,13 +117,13 @@ class Run:
         return [None if i is None else self.values[i] for i in self.compiled.outputs]
 
     def first(self, count: int) -> list[Enclosed | None]:
-        """The outputs over the first boxes."""
+        """The outputs over the first `count` boxes."""
         return [None if y is None else _first_rows(y, count) for y in self.outputs]
 
 
 class BoxProgram:
-    """A program on an engine with this rounding; `constants` are inputs that do not move. Raises
-    Exceeds for a row without a rule, NotBatched for one that cannot be batched."""
+    """A program on an engine with this rounding. `constants` are inputs that do not move. Raises
+    Exceeds for a row without a rule, NotBatched for a program that cannot be batched."""
 
     def __init__(
         self,
@@ -135,7 +133,7 @@ class BoxProgram:
         rounding: Rounding,
         masks: Collection[str] = (),
     ) -> None:
-        """`masks` are inputs that are given for each box."""
+        """`masks` are the boolean inputs that each box has its own values of."""
         program, more = expanded(program, constants)
         self.constants = {**constants, **more}
         program = split_evenly(program, self.constants)
@@ -153,24 +151,25 @@ class BoxProgram:
     def __call__(
         self, low: Mapping[str, Array], high: Mapping[str, Array], count: int
     ) -> list[Enclosed | None]:
-        """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
+        """The outputs over boxes, given as arrays (count, *shape) of their least and largest
+        numbers."""
         return self.over(low, high, count).first(count)
 
     def over(self, low: Mapping[str, Array], high: Mapping[str, Array], count: int) -> Run:
-        """All numbers over boxes, the last of which is repeated."""
+        """All numbers over boxes; the last box is repeated to fill a batch."""
         size = size_of(count)
         ends = {n: between(filled(low[n], size), filled(high[n], size)) for n in low}
         return self.run(ends, size)
 
     def ranges(self) -> BoxProgram:
-        """The same program, of which nothing but ranges is asked for."""
+        """The same program, for which only ranges are computed."""
         found = copied(self)
         found.rounding = replace(self.rounding, exact=True)
         found._compiled = {}
         return found
 
     def run(self, given: Mapping[str, Any], size: int) -> Run:
-        """All numbers over so many boxes (one of the sizes of `size_of`), of these inputs."""
+        """All numbers over `size` boxes (one of the sizes of `size_of`), with these inputs."""
         names = frozenset(given)
         with np.errstate(all="ignore"):
             if (size, names) not in self._compiled:
@@ -187,7 +186,7 @@ class BoxProgram:
         return Run(compiled, values, single, wrong)
 
     def _steps(self, size: int, names: frozenset[str]) -> Steps:
-        """The program for so many boxes. What the inputs that move do not reach is computed."""
+        """The program for `size` boxes, with everything computed that no moving input reaches."""
         if size not in self._batches:
             self._batches[size] = Batch(self.program, size, self._names)
         batch = self._batches[size]
@@ -222,7 +221,8 @@ class BoxProgram:
         return found
 
     def _take(self, step: Step, values: list[Any], single: list[Any]) -> None:
-        """Runs one operation; `single` has the numbers by their place in the program of a point."""
+        """Run one operation; `single` has the numbers by their place in the program of one
+        point."""
         found = self.computed(step, [values[i] for i in step.node.args])
         if step.fact is not None:
             found = step.fact(found, single)
@@ -238,8 +238,9 @@ class BoxProgram:
         single: list[Any],
         wrong: dict[int, Bounds],
     ) -> None:
-        """The engine takes another side than exact arithmetic only where the compared numbers are
-        no farther apart than their errors: there both sides are enclosed again."""
+        """Bound the error of a wrong choice. The engine chooses another side than exact arithmetic
+        only where the compared numbers differ by at most their errors, so both sides are enclosed
+        again for such numbers alone."""
         x, still = (array_rules.as_enclosed(values[i]) for i in (threshold.moving, threshold.still))
         reach = up(x.error + still.error) + (self.rounding.normal if self.rounding.flush else 0.0)
         lo = np.clip(still.lo - reach, x.lo, x.hi)
@@ -263,7 +264,7 @@ class BoxProgram:
             single[step.own] = values[step.index]
 
     def computed(self, step: Step, args: Sequence[Any]) -> Any:
-        """What an operation makes of its arguments, by its rule alone."""
+        """The result of one operation, by its rule alone."""
         node = step.node
         taken = [as_flushed(self.rounding, x) if isinstance(x, Enclosed) else x for x in args]
         if node.op not in _OF_MASKS:
@@ -295,8 +296,8 @@ _MOST_STEPS = 24  # between a threshold and the sides of a choice
 def _threshold(
     node: Node, nodes: Sequence[Node], moves: Collection[int], steps: Sequence[Step]
 ) -> Threshold | None:
-    """What a choice depends on, if each element of it is compared with what does not move, and
-    nothing between the compared number and the sides meets other elements."""
+    """The threshold of a choice, if each element is compared with one that does not move, and all
+    operations between the compared number and the sides are elementwise."""
     mask = nodes[node.args[0]]
     if mask.op not in _ORDERS or mask.shape != node.shape:
         return None
@@ -309,7 +310,7 @@ def _threshold(
         if reached.intersection(step.node.args):
             row = ROWS[step.node.op]
             if step.node.kind != "float" or step.node.shape != node.shape or not row.elementwise:
-                continue  # what takes it is refused below
+                continue  # a side that depends on it is refused below
             reached.add(step.index)
             found.append(step)
     parts, wanted = [], set(node.args[1:]).intersection(reached)
@@ -323,8 +324,8 @@ def _threshold(
 
 
 def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
-    """What was computed beside what the kernel is named after, which is off by this part of it
-    beyond a threshold."""
+    """The enclosure of a kernel that differs from its name by the relative distance `part` beyond a
+    threshold."""
     mask = array_rules.as_mask(beyond)
     off = np.where(mask.true | mask.computed_true, part, 0.0)
     lo, hi = found.lo - np.abs(found.lo) * off, found.hi + np.abs(found.hi) * off
@@ -332,12 +333,12 @@ def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
 
 
 def size_of(count: int) -> int:
-    """How many boxes are enclosed at once where so many are asked for."""
+    """The number of boxes of the smallest batch that holds `count`."""
     return next(size for size in _SIZES if size >= count)
 
 
 def filled(values: Array, size: int) -> Array:
-    """The rows, the last of them repeated up to this size."""
+    """The rows, with the last one repeated up to this size."""
     extra = np.repeat(values[-1:], size - len(values), axis=0)
     return np.concatenate([values, extra])
 
@@ -349,8 +350,8 @@ def _first_rows(y: Any, count: int) -> Enclosed:
 
 
 class _Parts(ProgramWriter):
-    """Writes the parts of composites without a rule, and what only moves numbers as moves that have
-    one."""
+    """Writes the parts of composites without a rule, and rows that only move numbers as moves that
+    have a rule."""
 
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Any:
         if not _has_parts(op.name):
@@ -371,7 +372,7 @@ class _Parts(ProgramWriter):
         return op.compose(*args, **keywords)
 
     def _products(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Any:
-        """A row of `_BILINEAR`: sums of products of what is moved."""
+        """A row of `_BILINEAR`: moved numbers, multiplied and added up."""
         n, m = (math.prod(shape_of(x)) for x in args)
         if n * m > _MOST_PAIRS:
             raise TypeError("so many products")
@@ -379,7 +380,7 @@ class _Parts(ProgramWriter):
         codes = np.arange(1.0, m + 1).reshape(right)
         meets = [op.raw(one.reshape(left), codes, **keywords) for one in np.eye(n)]
         shape = meets[0].shape
-        table = np.stack([np.ravel(one) for one in meets], axis=1)  # of each result, its partners
+        table = np.stack([np.ravel(one) for one in meets], axis=1)  # of each result, by x
         order = np.argsort(table == 0, axis=1, kind="stable")
         order = order[:, : max(1, np.max(np.count_nonzero(table, axis=1), initial=0))]
         partner = np.take_along_axis(table, order, axis=1)
@@ -395,8 +396,8 @@ class _Parts(ProgramWriter):
 def expanded(
     program: Program, constants: Mapping[str, Array]
 ) -> tuple[Program, Mapping[str, Array]]:
-    """The program, in rows that have a rule as far as there are any, and the arrays that are inputs
-    of these rows. Of the `constants`, labels and indices decide which rows they are."""
+    """The program in rows that have a rule, as far as possible, and the arrays that become inputs
+    of these rows. Labels and indices among the `constants` determine the rows."""
     inputs: dict[str, int] = {}
     more: dict[str, Array] = {}
     if not any(_has_parts(node.op) for node in program.nodes):
@@ -429,8 +430,8 @@ def expanded(
 
 
 def gathered(program: Program) -> Program:
-    """The program, where the kernel `ADDS_IN_ANY_ORDER`, which is restated as one sum after the
-    other, adds all of its numbers at once."""
+    """The program in which the kernel `ADDS_IN_ANY_ORDER`, restated as one sum after the other,
+    adds all numbers at once."""
     copy = ProgramCopy(program)
     parts: dict[int, tuple[int, ...]] = {}  # by the place of a sum, what it adds
     for index, old in enumerate(program.nodes):
@@ -452,8 +453,8 @@ def gathered(program: Program) -> Program:
 
 
 def unrolled(program: Program) -> Program:
-    """The program, where a kernel of `MULTIPLIES`, which is restated as a power, is the products
-    and the quotient that it computes, by squares (`jax._src.lax.lax._integer_pow`)."""
+    """The program in which kernels of `MULTIPLIES`, restated as powers, become the products and the
+    quotient that they compute, by squaring (`jax._src.lax.lax._integer_pow`)."""
     copy = ProgramCopy(program)
     for index, old in enumerate(program.nodes):
         node = copy.copied(old)
@@ -480,10 +481,12 @@ def unrolled(program: Program) -> Program:
 
 
 def split_evenly(program: Program, constants: Mapping[str, Array]) -> Program:
-    """The program, where a choice of two numbers by another one is a choice of their quotients.
+    """The program in which a choice between two numbers, divided by another such choice, becomes a
+    choice between their quotients.
 
     JAX's derivative of a maximum is where(x = z, 1, 0) / where(y = z, 2, 1), which is never 1 / 0,
-    however wrong a comparison is."""
+    however wrong a comparison is.
+    """
     copy = ProgramCopy(program)
     names = {index: name for name, index in program.inputs.items()}
 
@@ -520,7 +523,7 @@ def _number(copy: ProgramCopy, like: Node, value: float) -> int:
 
 
 def _exponent(node: Node, nodes: Sequence[Node]) -> int | None:
-    """The whole number, not 0, to which a node raises its argument; None where it is no power."""
+    """The nonzero integer exponent of a node; None if it is not such a power."""
     if node.op in ("square", "reciprocal"):
         return 2 if node.op == "square" else -1
     value = nodes[node.args[1]].value if node.op == "power" else None
@@ -540,8 +543,9 @@ def _has_parts(op: str) -> bool:
 def _body(
     node: Node, nodes: Sequence[Node], whole: Mapping[int, Array]
 ) -> tuple[Program, Mapping[str, Array]] | None:
-    """The parts of one node, whose inputs are named by the places of its arguments, and its own
-    arrays, by name; None where they need the numbers of a run. `whole` are labels and indices."""
+    """The parts of one node as a program whose inputs are named by the places of the node's
+    arguments, and its own arrays by name. None if they depend on numbers of a run. `whole` are
+    labels and indices."""
     if any(nodes[i].kind == "int" and i not in whole for i in node.args):
         return None
     writer = _Parts(node.span, public=False)

@@ -1,5 +1,5 @@
-"""Facts about nodes that their own rule forgets, because it does not know what its arguments have
-in common.
+"""Facts that the rule of a single row cannot know, because they depend on how its arguments are
+related.
 
     x_i - max(x) is the least x_i - x_j, and 0 for the largest;  x - logsumexp(x) <= 0
     x_i = max(x) is known where x_i is apart from all others; so it is for the least
@@ -8,11 +8,10 @@ in common.
     sum(g softmax(x)) lies between the least and the largest g
     1 - sigmoid(x) and 1 - tanh(x)^2 are above 0
 
-`facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
-of those that have the same number as computed, too, so that a product of equal factors is seen to
-be a square, and says x >= y in place of x = maximum(x, y). `signed` says of a root that its
-argument is not below 0 as it is computed, either: squares and their sums, quotients and products
-are not, however they round.
+`facts_of` finds them in a program; each narrows the exact range of a node. `merged` merges nodes
+with the same computed number, so that a product of equal factors is seen to be a square, and writes
+x = maximum(x, y) as x >= y. `signed` marks roots whose computed argument is not below 0, either:
+squares, and sums, quotients and products of them, are not, however they are rounded.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from gradcheck_cli.search.enclosures.faithful import identity
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
 
-_ROUNDED = 2.0**-50  # of a difference in float64
+_ROUNDED = 2.0**-50  # relative: the rounding of a difference in float64
 _KEPT = 1e-30
 """Larger numbers are flushed by no engine, in a dtype of which it flushes numbers."""
 _MOST_PAIRED = 32
-_SLOP = 2.0**-40  # of functions of float64 numbers up to 1000
+_SLOP = 2.0**-40  # relative: of functions in float64, for arguments up to 1000
 _SPREADS = ("reshape", "broadcast_to", "expand_dims")
 Fact = Callable[[Any, list[Any]], Any]
 """The enclosure of a node, or its mask, narrowed; it is given the enclosures of all nodes before
@@ -42,8 +41,8 @@ it."""
 
 
 def merged(program: Program) -> Program:
-    """The program, where nodes of one kernel that compute the same from the same are one. Two
-    kernels may round differently, and one kernel, too, on a copy with another layout."""
+    """The program with nodes merged that apply the same kernel to the same arguments. Two kernels
+    may round differently, and so may one kernel on copies with different layouts."""
     copy = ProgramCopy(program)
     known: dict[Any, int] = {}
     for index, old in enumerate(program.nodes):
@@ -61,7 +60,7 @@ def merged(program: Program) -> Program:
 
 
 def _ordered(node: Node, nodes: list[Node]) -> Node:
-    """The node; of x = maximum(x, y) the comparison x >= y, and of a minimum x <= y."""
+    """The node; x = maximum(x, y) becomes x >= y, and a minimum x <= y."""
     if node.op == "equal":
         for one, other in (node.args, node.args[::-1]):
             extreme = nodes[other]
@@ -77,7 +76,7 @@ _ORDERS = {"maximum": "greater_equal", "minimum": "less_equal"}
 
 
 def signed(program: Program) -> Program:
-    """The program, where each `sqrt` of such a number says so."""
+    """The program, with a mark at each `sqrt` of a number that is never computed below 0."""
     above: set[int] = set()
     nodes = []
     for index, node in enumerate(program.nodes):
@@ -103,7 +102,7 @@ _MOVED = frozenset(("reshape", "broadcast_to", "expand_dims", "squeeze", "transp
 
 
 def _stays_above(node: Node, nodes: Sequence[Node], above: set[int]) -> bool:
-    """Whether a computed number is not below 0, or is nan; `above` are those before it."""
+    """Whether a computed number is nan or at least 0; `above` are such nodes before it."""
     if node.op == CONSTANT:
         return isinstance(node.value, float | int) and node.value >= 0
     if node.op == "multiply" and node.args[0] == node.args[1]:
@@ -119,7 +118,7 @@ def _stays_above(node: Node, nodes: Sequence[Node], above: set[int]) -> bool:
 
 
 def facts_of(program: Program, again: bool = False) -> dict[int, Fact]:
-    """By node, what is known of it, on an engine that may compute a number `again` for each use."""
+    """The facts by node, for an engine that may compute a number `again` for each use."""
     finder = _Finder(program, again)
     found = {}
     for index, node in enumerate(program.nodes):
@@ -149,7 +148,7 @@ class _Finder:
         return None
 
     def _of_match(self, node: Node) -> Fact | None:
-        """Whether a number is the largest, or the least, of some with it among them."""
+        """Whether an element is the largest, or the least, of its array."""
         for one, other in (node.args, node.args[::-1]):
             for row, sign in (("max", 1), ("min", -1)):
                 groups = self._groups(other, (row,), one)
@@ -158,8 +157,8 @@ class _Finder:
         return None
 
     def _of_complement(self, first: int, second: int) -> Fact | None:
-        """1 - sigmoid(x) is sigmoid(-x), and 1 - tanh(x)^2 falls with |x|; above 0, though float64
-        may have no digits of them."""
+        """1 - sigmoid(x) is sigmoid(-x), and 1 - tanh(x)^2 decreases with |x|. Both are above 0,
+        even where float64 subtraction leaves no digits."""
         node = self._nodes[second]
         if self._nodes[first].op != CONSTANT or self._nodes[first].value != 1:
             return None
@@ -176,8 +175,9 @@ class _Finder:
         return None
 
     def _groups(self, index: int, rows: tuple[str, ...], of: int) -> tuple[Any, Any] | None:
-        """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
-        of these stands beside each in the node `index`, which repeats such reductions."""
+        """For the numbers of the node `of`: the group that each is reduced with by one of `rows`,
+        and the group whose reduction stands beside it in the node `index`, which broadcasts these
+        reductions. None if that node is something else."""
         moves = []
         index = self._same_number(index)
         while self._nodes[index].op in _SPREADS:
@@ -197,8 +197,7 @@ class _Finder:
         return np.broadcast_to(labels.reshape(kept), shape), np.broadcast_to(beside, shape)
 
     def _same_number(self, index: int) -> int:
-        """The node that has the same exact number: x of where(x = x, x, y), and where no derivative
-        passes."""
+        """The node with the same exact number, through where(x = x, x, y) and stopped gradients."""
         node = self._nodes[index]
         while True:
             if node.op == "where":
@@ -234,7 +233,7 @@ class _Finder:
         return None
 
     def _counted(self, index: int) -> int:
-        """The mask, of where(mask, 1, 0)."""
+        """The mask of where(mask, 1, 0); else the node itself."""
         node = self._nodes[index]
         if node.op == "where" and [self._nodes[i].value for i in node.args[1:]] == [1.0, 0.0]:
             return node.args[0]
@@ -247,7 +246,7 @@ class _Finder:
 
 
 def _sums_whole_groups(groups: Any, beside: Any, axis: Any) -> bool:
-    """Whether each sum along the axes has all numbers of a group, each beside its own extreme."""
+    """Whether each sum along the axes adds up a whole group, each number beside its own extreme."""
     summed = axes_of(axis, groups.ndim)
     rows = np.moveaxis(groups, summed, range(-len(summed), 0))
     rows = rows.reshape(-1, math.prod(groups.shape[i] for i in summed))
@@ -283,8 +282,8 @@ def _below_largest(index: int, groups: Bounds) -> Fact:
 
 
 def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
-    """A mask, where computed numbers are apart, too. One of two that are apart is no number that an
-    engine flushes. What may be rounded differently `again` is not equal to itself."""
+    """The mask, decided where the computed numbers are apart, too. Of two such numbers, one is not
+    flushed. A number that may be computed `again`, with other roundings, need not equal itself."""
     others = _share_group(groups)
 
     def fact(found: Any, values: list[Any]) -> Any:
@@ -315,13 +314,13 @@ def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
 
 
 def _share_group(groups: Bounds) -> Bounds:
-    """By pairs of numbers, whether they are two of one group."""
+    """Mark the pairs of different numbers in one group."""
     flat = groups.ravel()
     return np.asarray((flat[:, None] == flat[None, :]) & ~np.eye(len(flat), dtype=np.bool_))
 
 
 def _flat(x: Any, groups: Bounds) -> Enclosed | None:
-    """The numbers of each box in a row; None where they are too many for pairs, or not known."""
+    """The numbers of each box in one row; None if they are too many for pairs, or unknown."""
     if not isinstance(x, Enclosed) or groups.size > _MOST_PAIRED:
         return None
     if x.lo.shape[1:] != groups.shape:
@@ -330,7 +329,7 @@ def _flat(x: Any, groups: Bounds) -> Enclosed | None:
 
 
 def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
-    """One of them is 1 in exact arithmetic."""
+    """One of the terms is exactly 1."""
     return _narrowed(x, 1.0, np.inf)
 
 
@@ -350,7 +349,7 @@ def _between_extremes(index: int, keywords: Any) -> Fact:
 
 
 def _between_functions(index: int, ends: Callable[[Enclosed], Iterable[Bounds]]) -> Fact:
-    """The node lies between two functions of another, in float64."""
+    """The node lies between two functions of another node, computed in float64."""
 
     def fact(x: Enclosed, values: list[Any]) -> Enclosed:
         if not isinstance(values[index], Enclosed):
@@ -363,6 +362,6 @@ def _between_functions(index: int, ends: Callable[[Enclosed], Iterable[Bounds]])
 
 
 def _behind(axis: Any, rank: int) -> int:
-    """The axis of a batch (rank axes) that this one of a single point is."""
+    """The axis of a batch (rank axes) that corresponds to this axis of one point."""
     one = axis[0] if isinstance(axis, tuple) else axis
     return int(one) % (rank - 1) + 1

@@ -1,10 +1,11 @@
 """Which operations of an engine round as their restatement says, row by row.
 
-A proof holds for programs of these alone. Each is one correctly rounded operation, a function of a
-library, or a kernel whose restatement has its operations in its own order; sums may be in any.
-The derivatives of PyTorch's `prod` and `cumprod` choose between formulas by the zeros of their
-argument. That without zeros is known; a box that may have one has its pole.
-`python -m tests.fuzz.enclosures` compares what they compute with the bounds of their rules.
+Proofs hold only for programs of these operations. Each is one correctly rounded operation, a
+library function, or a kernel that computes the operations of its restatement, in their order; sums
+may be in any order. The derivatives of PyTorch's `prod` and `cumprod` choose between formulas
+depending on zeros in their argument. The formula without zeros is known; a box that may contain a
+zero has its pole. `python -m tests.fuzz.enclosures` compares results of engines with the bounds of
+the rules.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ float64."""
 
 
 def of_one_dtype(formula: Program, engine: str, dtype: str) -> str:
-    """The first operation of a formula whose program in this dtype is not the recorded one; empty
-    where there is none."""
+    """The first operation of a formula whose recorded program is not the one in this dtype; empty
+    if there is none."""
     rows = _BY_DTYPE.get(engine, frozenset()) if dtype != "float64" else frozenset()
     found = (node.op for node in formula.nodes if node.op in rows)
     return next(
@@ -129,12 +130,12 @@ def of_one_dtype(formula: Program, engine: str, dtype: str) -> str:
 
 
 def depends_on_batch(program: Program, engine: str) -> bool:
-    """Whether what an engine computes at a point depends on the others of a batch."""
+    """Whether the results of an engine at a point depend on the other points of a batch."""
     return any(node.op in _BY_OTHERS.get(engine, ()) for node in program.nodes)
 
 
 def unfaithful(program: Program, engine: str) -> str:
-    """The first operation of a gradient program that no proof holds for; empty where there is
+    """The first operation of a gradient program for which no proof holds; empty if there is
     none."""
     if engine == _ROWS_THEMSELVES:
         others = (node.op for node in program.nodes if node.op in _OF_COFACTORS)
@@ -144,7 +145,7 @@ def unfaithful(program: Program, engine: str) -> str:
         return f"how {engine} rounds is not known"
     divided = {
         (kernel_of(node), node.args[1]) for node in program.nodes if node.op == "divide"
-    }  # by the factors of a product
+    }  # the factors of products, in the derivatives
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):
             continue
@@ -159,8 +160,8 @@ def unfaithful(program: Program, engine: str) -> str:
 
 
 def identity(node: Node) -> str | None:
-    """What decides which digits a node has, beside its row and the numbers that it takes: its
-    kernel. None for a copy, whose layout the program does not show."""
+    """What determines the digits of a node besides its row and arguments: its kernel. None for a
+    copy, whose layout the program does not show."""
     kernel = kernel_of(node)
     if kernel in _COPIES and node.op == "reshape":
         return None

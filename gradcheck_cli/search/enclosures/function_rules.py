@@ -1,6 +1,5 @@
-"""The rules of functions of a library: exponentials, logarithms, trigonometric functions (see
-`rules`). Each is within the ulps that a proof assumes, and more where engines are known to be off
-by more."""
+"""The rules of library functions: exponentials, logarithms, trigonometric functions (see `rules`).
+Each is within the ulps that a proof assumes, and within more if an engine is known to be worse."""
 
 from __future__ import annotations
 
@@ -50,9 +49,9 @@ def library(
     plain: bool = False,
     single: bool = False,
 ) -> Enclosed:
-    """The result of a function whose values lie `within`. `least` is what underflow may cost,
-    `plain` as for `rounded`. `single`: it is one function of a library, which is right to so many
-    ulps; an engine that takes several in its place is right to such a part of the number."""
+    """The result of a function whose values lie `within`. `least` is the cost of underflow, `plain`
+    as for `rounded`. `single`: it is one library function, whose error is given in ulps; an engine
+    that combines several has an error relative to the number."""
     value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined)
     least = rounding.library_least if least is None else least
     own, once = rounding.library, single and not rounding.loose
@@ -62,9 +61,9 @@ def library(
 
 
 def from_zero(x: Enclosed, slope: Bounds, part: Bounds) -> tuple[Bounds, Bounds]:
-    """d and a of a function with f(0) = 0, a slope of `slope` at most and |x| <= `part` |f(x)|: an
-    error d |x| of its argument is one of d `slope` `part` |f(x)|, however small x is. Where that
-    would be much, it counts at the largest |x|."""
+    """d and a of a function with f(0) = 0, a slope of at most `slope`, and |x| <= `part` |f(x)|. An
+    error d |x| of its argument becomes one of d `slope` `part` |f(x)|, however small x is. If this
+    factor is large, the error at the largest |x| is used instead."""
     with np.errstate(all="ignore"):
         factor = up(slope * part)
         near = factor <= _NEAR
@@ -78,9 +77,9 @@ def error_of(x: Enclosed) -> Bounds:
 
 
 def _power_of(function: Any, turned: float) -> Rule:
-    """exp or exp2, which grows by exp(e) at most for an error of e. It may be computed as exp of a
-    product, whose rounding moves it by `turned` |x| u. Far below 0 it is next to nothing, however
-    large the error is."""
+    """exp or exp2, which increases by a factor of at most exp(e) for an error of e. It may be
+    computed as exp of a product, whose rounding moves the argument by `turned` |x| u. Far below 0
+    the result is almost 0, however large the error is."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -109,7 +108,7 @@ RULES["exp2"] = _power_of(np.exp2, 1.4)
 
 @rule("expm1")
 def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Its slope is exp(x), and expm1(x) / x grows with x, to 1 at 0."""
+    """Its slope is exp(x). expm1(x) / x increases with x, and is 1 at 0."""
     with np.errstate(all="ignore"):
         ends = np.expm1(x.lo), np.expm1(x.hi)
         slope = np.exp(x.hi + error_of(x))
@@ -120,9 +119,9 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
-    """`scale` log(shift + x): an error of |e| / (shift + x) in relative terms. If x overflows, the
-    result is infinite or right. Of subnormal numbers that an engine flushes nothing is known:
-    TensorFlow's log of one or two of them is -103.97."""
+    """`scale` log(shift + x): the relative error of shift + x is |e| / (shift + x). If x overflows,
+    the result is infinite or right. Nothing is known about subnormal numbers on an engine that
+    flushes: TensorFlow's log of one or two of them is -103.97."""
 
     def rule(rounding: Rounding, number: Enclosed) -> Enclosed:
         x = or_overflowing(number)
@@ -149,8 +148,9 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
 
 
 def steady(rounding: Rounding) -> float:
-    """What a function costs near its zero, if it is computed as twice a half of its argument, as
-    JAX's asin is. Others give their small arguments, which are flushed at the end alone."""
+    """The cost of underflow near a function's zero if it is computed as twice a half of its
+    argument, as JAX's asin is. Others return small arguments unchanged, which are flushed only at
+    the end."""
     return 2 * rounding.normal if rounding.flush else rounding.library_least
 
 
@@ -161,7 +161,7 @@ RULES["log10"] = _log_like(np.log10, 0.0)
 
 
 def _concave(function: Any, within: tuple[float, float]) -> Rule:
-    """An odd function, concave above 0, with slope 1 at most: f((1 + d) x) <= (1 + d) f(x)."""
+    """An odd function, concave above 0, with a slope of at most 1: f((1 + d) x) <= (1 + d) f(x)."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -184,8 +184,8 @@ RULES["asinh"] = _concave(np.arcsinh, (-np.inf, np.inf))
 
 @rule("sigmoid")
 def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """The derivative of its logarithm is below 1. As 1 / (1 + exp(-x)) it gives 0 where exp(-x)
-    overflows, in place of a number below the smallest normal one."""
+    """Its logarithm has a slope below 1. Computed as 1 / (1 + exp(-x)) it is 0 where exp(-x)
+    overflows; the exact number is then below the smallest normal one."""
     with np.errstate(all="ignore"):
         ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
         d = up(np.expm1(error_of(x)) + rounding.approximation)
@@ -195,14 +195,14 @@ def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("silu")
 def _silu(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """As x / (1 + exp(-x))."""
+    """x / (1 + exp(-x))."""
     one = exact(np.ones(x.lo.shape))
     return divide(rounding, x, add(rounding, one, _exp(rounding, negative(rounding, x))))
 
 
 def _logistic_density(rate: float, top: float) -> Rule:
-    """Of rate * x, scaled to `top` at 0. It is even, and the derivative of its logarithm is below
-    `rate` in size."""
+    """The logistic density of rate * x, scaled to `top` at 0. It is even, and the slope of its
+    logarithm is below `rate` in size."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -229,7 +229,8 @@ def softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _wave(function: Any, crest: float, trough: float) -> Rule:
-    """sin or cos, whose largest value is at `crest` + 2 pi k and whose least at `trough`."""
+    """sin or cos, whose maxima are at `crest` + 2 pi k and whose minima are at `trough` + 2 pi
+    k."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -265,8 +266,8 @@ RULES["cos"] = _wave(np.cos, 0.0, np.pi)
 
 @rule("cosh")
 def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """The derivative of its logarithm is below 1. Also computed by exp(|x| - log 2), whose argument
-    is rounded, or by exp(|x|), which overflows before it does."""
+    """Its logarithm has a slope below 1. It may be computed by exp(|x| - log 2), whose argument is
+    rounded, or by exp(|x|), which overflows earlier."""
     with np.errstate(all="ignore"):
         d = up(np.expm1(error_of(x)) + 2 * x.most * rounding.unit)
         ends = np.cosh(x.least), np.cosh(x.most)
@@ -276,7 +277,7 @@ def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("sinh")
 def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """As cosh."""
+    """Computed like cosh."""
     with np.errstate(all="ignore"):
         ends = np.sinh(x.lo), np.sinh(x.hi)
         d, a = from_zero(x, np.cosh(x.most + error_of(x)), np.ones(x.lo.shape))
@@ -285,7 +286,7 @@ def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
-    """Whether exp(|x|) may overflow where functions are computed."""
+    """Whether exp(|x|) may overflow in the format in which functions are computed."""
     largest = max(rounding.largest, float(np.finfo(np.float32).max))
     with np.errstate(all="ignore"):
         return np.asarray(~(x.most + error_of(x) < np.log(largest) * (1 - rounding.library)))
@@ -293,7 +294,7 @@ def beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
 
 @rule("tan")
 def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Between two poles."""
+    """The tangent between two poles."""
     with np.errstate(all="ignore"):
         e = error_of(x)
         wide = Enclosed(x.lo - e, x.hi + e, x.d, x.a, x.bad, x.undefined)
@@ -308,7 +309,7 @@ def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _on_one(function: Any, falls: bool) -> Rule:
-    """asin or acos, with poles of the slope at -1 and 1."""
+    """asin or acos, whose slope has poles at -1 and 1."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -342,7 +343,7 @@ def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("atanh")
 def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Also computed as (log1p(x) - log1p(-x)) / 2."""
+    """It may be computed as (log1p(x) - log1p(-x)) / 2."""
     with np.errstate(all="ignore"):
         e = error_of(x)
         most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
@@ -369,7 +370,7 @@ def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("log1mexp")
 def _log1mexp(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """log(1 - exp(-x)) grows to 0, by 1 / (exp(x) - 1)."""
+    """log(1 - exp(-x)) increases to 0, with slope 1 / (exp(x) - 1)."""
     with np.errstate(all="ignore"):
         e = error_of(x)
         lowest = x.lo - e

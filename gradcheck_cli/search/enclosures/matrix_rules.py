@@ -1,10 +1,12 @@
-"""The rules of determinants, inverses and equations of matrices of up to three rows (see `rules`).
+"""The rules of determinants, inverses and linear systems of matrices of up to three rows (see
+`rules`).
 
-Engines eliminate with partial pivoting. What they compute of A is, but for the last products,
-exact for a matrix A + E with |E| <= gamma(3 n) |L| |U| (Higham, Accuracy and Stability of Numerical
-Algorithms, theorems 9.3 and 9.4). No element of L is above 1, none of U above 2^(n - 1) max |A|.
-Errors of the elements of A are a part of E, and a multiplier may be a product with a reciprocal. So
-a result is off by its derivatives, between A and A + E, times E: these are cofactors.
+Engines eliminate with partial pivoting. Except for the last products, their results are exact for a
+matrix A + E with |E| <= gamma(3 n) |L| |U| (Higham, Accuracy and Stability of Numerical Algorithms,
+theorems 9.3 and 9.4). No element of L exceeds 1, and none of U exceeds 2^(n - 1) max |A|. E also
+contains the errors of the elements of A, and allows for multipliers that are products with a
+reciprocal. The error of a result is therefore at most its derivatives between A and A + E, which
+are cofactors, times E.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def _most(x: Interval) -> Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
-    """Of all matrices between two: the determinant, and the cofactors by row and column."""
+    """The determinant of all matrices between two, and their cofactors by row and column."""
 
     det: Interval
     cofactors: list[list[Interval]]
@@ -63,11 +65,11 @@ class _Ranges:
 
     @property
     def least(self) -> Bounds:
-        """The least size of the determinant."""
+        """The least size of the determinant; 0 if a matrix may be singular."""
         return np.where(self.regular, np.minimum(np.abs(self.det[0]), np.abs(self.det[1])), 0.0)
 
     def inverse(self) -> list[list[Interval]]:
-        """The elements of the inverses, where all are regular."""
+        """The elements of the inverses, if all matrices are regular."""
         lo, hi = (np.where(self.regular, end, 1.0) for end in self.det)
         below = outward(1 / hi, 1 / lo)
         size = range(len(self.cofactors))
@@ -75,7 +77,7 @@ class _Ranges:
 
 
 def _ranges(lo: Bounds, hi: Bounds) -> _Ranges:
-    """Of arrays (..., n, n)."""
+    """The ranges for matrices between lo and hi, arrays (..., n, n)."""
     size = range(lo.shape[-1])
     a = [[(lo[..., i, j], hi[..., i, j]) for j in size] for i in size]
     cofactors = [[_cofactor(a, i, j) for j in size] for i in size]
@@ -108,8 +110,8 @@ def _cofactor(a: list[list[Interval]], i: int, j: int) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Factored:
-    """A matrix: what is true of it, and of all that an engine may have in its place, whose elements
-    are off by `off`; `pivots`: how large those are at most."""
+    """A matrix: ranges of the exact ones, ranges `near` of those for which an engine's results are
+    exact, their distance `off`, and a bound on the size of the `pivots`."""
 
     exact: _Ranges
     near: _Ranges
@@ -139,7 +141,7 @@ def _factored(rounding: Rounding, x: Enclosed) -> _Factored:
 
 
 def _determinant_error(found: _Factored) -> Bounds:
-    """How far the determinant of what an engine has is off."""
+    """A bound on the error of the determinant for any matrix `near`."""
     size = range(len(found.near.cofactors))
     parts = [_most(found.near.cofactors[i][j]) * found.off[..., i, j] for i in size for j in size]
     return up(np.sum(parts, axis=0))
@@ -171,8 +173,7 @@ def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("slogdet_logabs")
 def _log_size(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """The sum of the logarithms of the pivots, none of which is small where the determinant is
-    not."""
+    """The sum of the logarithms of the pivots. None of them is small if the determinant is not."""
     found = _factored(rounding, x)
     count, det = x.lo.shape[-1], found.exact.det
     with np.errstate(all="ignore"):
@@ -192,7 +193,7 @@ def _log_size(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("logdet")
 def _logdet(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """It has no value where the determinant is negative."""
+    """It has no value if the determinant is negative."""
     whole, sign = _log_size(rounding, x), _sign(rounding, x)
     below = ~((sign.lo > 0) & (sign.error < 1))
     undefined = whole.undefined | ~(sign.lo > 0)
@@ -202,7 +203,7 @@ def _logdet(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("solve")
 def _solve(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """A^-1 b, off by (A + E)^-1 (E A^-1 b + e), where b is off by e."""
+    """A^-1 b, with the error (A + E)^-1 (E A^-1 b + e), where e is the error of b."""
     found, y = _factored(rounding, x), as_enclosed(y)
     if y.lo.ndim != x.lo.ndim:
         raise no_rule("solve of a vector beside a stack")
@@ -235,6 +236,6 @@ def _solve(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("inv")
 def _inverse(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """As the solution for unit vectors."""
+    """The solutions for the unit vectors."""
     unit: Any = np.broadcast_to(np.eye(x.lo.shape[-1]), x.lo.shape)
     return _solve(rounding, x, between(unit, unit))

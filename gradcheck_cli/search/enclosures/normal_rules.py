@@ -1,5 +1,5 @@
-"""The rules of the tails of the normal distribution (see `rules`): functions without overflow where
-the distribution function and its density are lost."""
+"""The rules of the tails of the normal distribution (see `rules`): functions that do not overflow
+where the distribution function and its density underflow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reference_engine.traced import ROWS
 _SCIPY = 2.0**-44
 """Relative. SciPy's functions here are right to some ulps of float64, and to x^2 of them where x^2
 is rounded on the way."""
-_LEAST = 1e-300  # what their underflow may lose
+_LEAST = 1e-300  # absolute: what they lose by underflow
 
 
 def _widened(lo: Bounds, hi: Bounds, far: Bounds) -> tuple[Bounds, Bounds]:
-    """A range of a function of SciPy, of an argument of size `far` at most."""
+    """The range of a SciPy function whose argument has at most the size `far`."""
     with np.errstate(all="ignore"):
         slop = _SCIPY * (1 + np.square(far))
         return lo - np.abs(lo) * slop - _LEAST, hi + np.abs(hi) * slop + _LEAST
@@ -26,8 +26,8 @@ def _widened(lo: Bounds, hi: Bounds, far: Bounds) -> tuple[Bounds, Bounds]:
 
 @rule("erfcx")
 def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """It falls. Its logarithm has the slope 2 x - 2 / (sqrt(pi) erfcx(x)), which grows to 0. Below
-    0 it is computed as 2 exp(x^2) less what is small."""
+    """It decreases. Its logarithm has the slope 2 x - 2 / (sqrt(pi) erfcx(x)), which increases to
+    0. Below 0 it is computed as 2 exp(x^2) minus something small."""
     with np.errstate(all="ignore"):
         e, below = error_of(x), np.minimum(x.lo, 0)
         low = x.lo - e
@@ -42,7 +42,7 @@ def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("normal_hazard")
 def _normal_hazard(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """It falls from -x to 0. Its logarithm has the slope -(x + h), which grows in size."""
+    """It decreases from -x to 0. Its logarithm has the slope -(x + h), whose size increases."""
     with np.errstate(all="ignore"):
         e = error_of(x)
         steepest = ROWS["normal_excess"].raw(x.hi + e)
@@ -56,7 +56,7 @@ def _normal_hazard(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("normal_excess")
 def _normal_excess(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """It grows, by 1 of its argument at most; from 1 / |x| to x."""
+    """It increases from 1 / |x| to x, with slope 1 at most."""
     with np.errstate(all="ignore"):
         ends = ROWS["normal_excess"].raw(x.lo), ROWS["normal_excess"].raw(x.hi)
         own = 4 * rounding.library + 8 * rounding.unit * np.square(x.most)
@@ -66,8 +66,9 @@ def _normal_excess(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("log_ndtr")
 def _log_ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """It grows by `normal_hazard`, which falls. Computed as log1p(-erfc(x / sqrt(2)) / 2), or as
-    log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where both parts are below 0; erfc loses x^2 ulps."""
+    """It increases, with slope `normal_hazard`, which decreases. It is computed as log1p(-erfc(x /
+    sqrt(2)) / 2), or as log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where both parts are below 0. erfc
+    loses x^2 ulps."""
     with np.errstate(all="ignore"):
         e, far = error_of(x), np.maximum(x.hi, 0)
         ends = scipy.special.log_ndtr(x.lo), scipy.special.log_ndtr(x.hi)

@@ -1,4 +1,4 @@
-"""Rules of rows that put numbers in order, and move others as that order says (see `rules`)."""
+"""The rules of rows that sort numbers, and of rows that move numbers by an order (see `rules`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from reference_engine.traced import ROWS
 
 
 def _order(rounding: Rounding, x: Enclosed, axis: int, descending: bool) -> Places:
-    """For each place of the sorted array, the elements that may stand there: all that are not
-    certainly at another place. Of equal elements, any may be first."""
+    """The elements that may stand at each place of the sorted array: all that are not certainly at
+    another place. Any of several equal elements may be first."""
     x = x.map(lambda part: np.moveaxis(part, axis, -1))
     count = x.lo.shape[-1]
     with np.errstate(all="ignore"):
@@ -52,10 +52,10 @@ def _order(rounding: Rounding, x: Enclosed, axis: int, descending: bool) -> Plac
 
 
 def _possible(lo: Bounds, hi: Bounds) -> Flags:
-    """Which elements of the last axis may stand at each place in ascending order: flags with an
-    axis of places before it."""
+    """Mark the elements of the last axis that may stand at each place in ascending order; the axis
+    of places is before the last."""
     count = lo.shape[-1]
-    first = np.sum(hi[..., None, :] < lo[..., :, None], axis=-1)  # so many are certainly smaller
+    first = np.sum(hi[..., None, :] < lo[..., :, None], axis=-1)  # certainly smaller ones
     last = count - 1 - np.sum(lo[..., None, :] > hi[..., :, None], axis=-1)
     places = np.arange(count)[:, None]
     return np.asarray((first[..., None, :] <= places) & (places <= last[..., None, :]))
@@ -170,7 +170,7 @@ def _take_along_axis(rounding: Rounding, x: Any, places: Any, *, axis: int = -1)
 def _scatter_add(
     rounding: Rounding, x: Any, places: Any, updates: Any, *, axis: int = -1
 ) -> Enclosed:
-    """If the places depend on numbers, each place has at most one update, and x must be 0."""
+    """If the places depend on numbers, each place must have one update at most, and x must be 0."""
     x, updates = as_enclosed(x), as_enclosed(updates)
     axis %= x.lo.ndim
     if not isinstance(places, Places):
@@ -178,7 +178,7 @@ def _scatter_add(
     alone = places.shape[axis] == 1 or places.along == axis
     if not alone or np.any(x.most) or np.any(x.error) or x.lo.shape[axis] != places.may.shape[-1]:
         raise no_rule("scatter_add to places that depend on numbers")
-    # of each element the places along the axis, as the last axis
+    # the last axis has the places of each element along `axis`
     may, computed = (
         np.moveaxis(np.moveaxis(flags, axis, -1), -2, axis)
         for flags in (places.may, places.computed)

@@ -1,11 +1,12 @@
-"""Outputs that are polynomials of the inputs: their rounding errors, monomial by monomial.
+"""Outputs that are polynomials of the inputs: rounding errors bounded monomial by monomial.
 
-Beside a zero of a sum of products, no range says that its error is small beside what half an ulp of
-the inputs does: both go to 0 with the same numbers. But the error of `a * x + b * y` is at most
-some u (|a x| + |b y|), and half an ulp of x and y moves it by u (|a x| + |b y|), everywhere.
+Near a zero of a sum of products, ranges cannot show that the rounding error is small compared with
+the effect of half an ulp of the inputs, because both go to 0. But the error of `a * x + b * y` is
+at most some u (|a x| + |b y|), and half an ulp of x and y moves it by u (|a x| + |b y|),
+everywhere.
 
-A number is the sum of c m over monomials m of the inputs. It is off by at most the sum of e |m|,
-and d |v| for the last operation, and a for what underflows.
+A number is a sum of terms c m, with monomials m of the inputs. Its error is at most the sum of e
+|m|, plus d |v| for the last operation, plus a for underflow.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from reference_engine.traced import ROWS
 _MOST_TERMS = 64  # of a polynomial
 _MOST_ELEMENTS = 256  # of an array of them
 _LEFT = 2.0**-40  # relative: what float64 may lose of a coefficient
-_UP = 1 + 2.0**-40  # for bounds, which a few hundred roundings to nearest may make too small
+_UP = 1 + 2.0**-40  # for bounds, after a few hundred roundings to nearest
 Monomial: TypeAlias = tuple[int, ...]
 """The places of its factors among the searched elements, in order, each as often as it counts."""
 
 
 class _Other(Exception):
-    """Not a polynomial, or one of too many terms."""
+    """The number is not a polynomial, or one with too many terms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """`terms`: by monomial its coefficient c, the sum of the sizes of what c is the sum of, and e.
-    `most`: the largest size of the number as computed."""
+    """`terms`: for each monomial its coefficient c, the sum of the absolute values of the numbers
+    that were added up to c, and e. `most`: the largest size of the computed number."""
 
     terms: Mapping[Monomial, tuple[float, float, float]]
     d: float
@@ -50,7 +51,7 @@ class Polynomial:
 
 
 class Polynomials:
-    """The elements of a program's outputs that are polynomials, on an engine that flushes nothing.
+    """The output elements of a program that are polynomials, on an engine that flushes nothing.
     `sizes` has the largest size of each searched element, by input."""
 
     def __init__(self, boxes: BoxProgram, sizes: Mapping[str, Array]) -> None:
@@ -79,9 +80,9 @@ class Polynomials:
             self._values.append(found)
 
     def excused(self, output: int, counted: Collection[int], least: float, times: float) -> Any:
-        """Of each element of an output, whether at all points its error is at most `times` what
-        half an ulp of the elements `counted` does, or below `least` |v|, or v below the smallest
-        normal number: False where that is not known."""
+        """Mark the elements of an output whose error is excused at all points: it is at most
+        `times` the effect of half an ulp of the elements `counted`, or below `least` |v|, or |v| is
+        below the smallest normal number. False if unknown."""
         place = self._boxes.program.outputs[output]
         assert place is not None
         value = self._values[place]
@@ -93,10 +94,10 @@ class Polynomials:
     def _is_excused(
         self, p: Polynomial, counted: Collection[int], least: float, times: float
     ) -> bool:
-        """Of an error S + a + d |v|, a is a part of |v|, as |v| is not below the smallest normal
-        number: where it is larger than `least` |v|, S is all of it but these parts of `least`. Half
-        an ulp of an element moves v by the sum of all terms that have it: of one term alone, if no
-        other has it."""
+        """The error is S + a + d |v|, where S sums e |m|. As |v| is at least the smallest normal
+        number, a is at most a part of |v|. If the error is above `least` |v|, S is therefore all of
+        it except these parts of `least`. Half an ulp of an element moves v by the sum of all terms
+        that contain it; only an element of one single term counts, as then nothing cancels."""
         part = 1 - (p.a / self._rounding.normal + p.d) / least * _UP
         if part <= 0:
             return False
@@ -182,7 +183,7 @@ class Polynomials:
         return found
 
     def _sum(self, parts: Sequence[Polynomial]) -> Polynomial:
-        """In any order, as `array_rules.accumulated`."""
+        """A sum in any order, as in `array_rules.accumulated`."""
         gamma = max(len(parts) - 1, 0) * self._rounding.unit
         gamma = gamma / (1 - gamma)
         terms: dict[Monomial, tuple[float, float, float]] = {}
@@ -195,7 +196,7 @@ class Polynomials:
         return self._limited(terms, 0.0, a, sum(p.most for p in parts) * (1 + gamma))
 
     def _plus(self, p: Polynomial, q: Polynomial) -> Polynomial:
-        """Rounded once; a sum that underflows is exact."""
+        """A sum, rounded once; it is exact if it underflows."""
         one, other = _absolute(p), _absolute(q)
         terms = dict(one.terms)
         for m, (c, size, e) in other.terms.items():
@@ -211,7 +212,7 @@ class Polynomials:
         return replace(p, terms={m: (-c, size, e) for m, (c, size, e) in p.terms.items()})
 
     def _times(self, p: Polynomial, q: Polynomial) -> Polynomial:
-        """Rounded once; exact with a power of two, but for what underflows."""
+        """A product, rounded once. A product with a power of two is exact, except for underflow."""
         unit = 0.0 if _power_of_two(p) or _power_of_two(q) else self._rounding.unit
         one, other = _absolute(p), _absolute(q)
         terms: dict[Monomial, tuple[float, float, float]] = {}
@@ -226,7 +227,7 @@ class Polynomials:
         return self._limited(terms, unit, a, p.most * q.most * (1 + unit) + self._rounding.least)
 
     def _quotient(self, p: Polynomial, q: Polynomial) -> Polynomial:
-        """By an exact number."""
+        """A quotient by an exact number."""
         if set(q.terms) != {()} or q.d or q.a or q.terms[()][2] or not q.terms[()][0]:
             raise _Other
         c = q.terms[()][0]
@@ -256,8 +257,8 @@ _OPERATIONS: Mapping[str, Any] = {
 
 
 def _absolute(p: Polynomial) -> Polynomial:
-    """The error of the last operation, of the number as computed, on its monomials: d |v| is at
-    most d times the sum of their sizes."""
+    """The error d |v| of the last operation as a part of e: d |v| is at most d times the sum of the
+    terms' sizes."""
     if not p.d:
         return p
     terms = {m: (c, size, (e + p.d * (size + e)) * _UP) for m, (c, size, e) in p.terms.items()}

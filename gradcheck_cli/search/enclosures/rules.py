@@ -1,8 +1,8 @@
-"""The rules of enclosures: for each row of the op table, range, error and where it has no value.
+"""The rules of enclosures: a row's range, error, and where it has no value.
 
 A rule takes the `Rounding` of the engine, the enclosed arguments (`Enclosed`, `Mask`, or arrays of
-indices) and the keywords of a batched node, and gives the enclosed result. A row without a rule
-raises `Exceeds`: then nothing is proven of a program that has it.
+indices) and the keywords of a batched node, and returns the enclosed result. A row without a rule
+raises `Exceeds`; nothing is proven about a program that contains one.
 
 Arguments x, y have ranges [lo, hi] and computed numbers x + e with |e| <= d |x| + a.
 """
@@ -41,7 +41,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[F], F]:
-    """Enters a rule under the names of rows."""
+    """Enter a rule under the names of rows."""
 
     def enter(function: F) -> F:
         RULES.update(dict.fromkeys(names, function))
@@ -58,12 +58,12 @@ def flags(*xs: Enclosed) -> tuple[Flags, Flags]:
 
 
 def or_overflowing(x: Enclosed) -> Enclosed:
-    """The same for a rule that takes numbers that overflow."""
+    """The number for a rule that can take numbers that overflow."""
     return replace(x, bad=x.bad & ~np.asarray(x.overflows))
 
 
 def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """An argument as an engine takes it that flushes subnormal numbers."""
+    """An argument as an engine that flushes subnormal numbers receives it."""
     if not rounding.flush or rounding.exact:
         return x
     with np.errstate(all="ignore"):
@@ -76,8 +76,8 @@ def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def unless_0(x: Enclosed) -> tuple[Bounds, Flags]:
-    """Its relative error for a function with a pole at 0, and whether the computed number may be 0
-    by being flushed, so that the result is not finite there, or has no more than this error."""
+    """The relative error for a function with a pole at 0, and whether the computed number may have
+    been flushed to 0. Then either the result is not finite, or the error is at most this."""
     whole, kept = x.relative, x.unless_0.relative
     soft = ~(whole < 1) & (kept < 1) & ~x.bad
     return np.where(soft, kept, whole), soft
@@ -93,8 +93,9 @@ def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("add")
 def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """|e| <= max(dx, dy) |x + y| + ax + ay where x and y have one sign, else what cancels stays.
-    A sum that underflows is exact. What overflows does so beside a number that is small to it."""
+    """|e| <= max(dx, dy) |x + y| + ax + ay if x and y have one sign; else the errors dx |x| and dy
+    |y| remain. A sum that underflows is exact. A number that overflows still does after something
+    much smaller is added."""
     if rounding.exact:
         with np.errstate(all="ignore"):
             ends = x.lo + y.lo, x.hi + y.hi
@@ -121,8 +122,8 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 
 def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
-    """Numbers that the engine has as they are, of this size at least, are multiples of such a
-    number, and so are their sums."""
+    """A number of which all exact numbers of this size, or larger, are multiples in the dtype, and
+    so are their sums."""
     held = (x.d == 0) & (x.a == 0) & (x.least >= rounding.normal)
     return np.where(held, x.least * rounding.unit, np.where(_is_exact_zero(x), np.inf, 0.0))
 
@@ -130,10 +131,10 @@ def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
 def shared(
     alike: Flags, d: Bounds, most: Bounds, least: Bounds, axes: tuple[int, ...], keepdims: bool
 ) -> tuple[Bounds, Bounds]:
-    """How far errors d |v| of numbers v, of sizes up to `most`, move their sum along axes, of size
-    `least` or more: by a part of it, if they are `alike` in sign, and by a number. The largest d
-    holds for such a sum. But a small number may have a large one: then the least d does, with a
-    number for what the others have beyond it."""
+    """The effect of errors d |v| of numbers v, of size at most `most`, on their sum along axes, of
+    size at least `least`: a relative one if they are `alike` in sign, and an absolute one. The
+    largest d holds for a sum of one sign. If only small numbers have a large d, the least d is
+    used, plus an absolute error for the rest."""
     how: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     with np.errstate(all="ignore"):
         largest, common = np.max(d, initial=0.0, **how), np.min(d, axis=axes, keepdims=True)
@@ -145,24 +146,24 @@ def shared(
 
 
 def _swallows(rounding: Rounding, x: Enclosed, y: Enclosed) -> Flags:
-    """Whether x overflows, and keeps its sign and its size to 20 bits when y is added. A number may
-    be the sum of some thousands so."""
+    """Whether x overflows and keeps its sign, and its size to 20 bits, when y is added. A number
+    may be the sum of thousands of such terms."""
     return np.asarray(x.overflows & ~y.bad & (y.most + y.error < rounding.huge * _SMALL))
 
 
 def _overflowing(x: Enclosed, kept: Flags) -> Enclosed:
-    """A result that overflows because an argument does, too, as long as its own error is known."""
+    """A result that overflows because an argument does, as long as its own error is known."""
     return replace(x, bad=x.bad | kept, overflows=x.overflows | (kept & ~x.bad))
 
 
 def sums(rounding: Rounding) -> float:
-    """What underflow costs a sum: nothing, but where subnormal results are flushed."""
+    """The cost of underflow for a sum: nothing, unless subnormal results are flushed."""
     return rounding.normal if rounding.flush else 0.0
 
 
 def relative(x: Enclosed) -> Enclosed:
-    """An error that is stated by the size of the number where all numbers have about one size: the
-    next factor is then not taken at its largest."""
+    """The error as a relative one if all numbers have about the same size, so that a later product
+    does not combine it with its largest factor."""
     with np.errstate(all="ignore"):
         least = x.least
         near = (least > 0) & (x.most <= 4 * least) & (x.a > x.d * least * 2.0**-10)
@@ -176,7 +177,8 @@ def subtract(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 
 def products(x: Enclosed, y: Enclosed, same: bool) -> tuple[Bounds, Bounds]:
-    """The range of x y; of x x it is not below 0. 0 times infinity is 0: no factor is infinite."""
+    """The range of x y; `same`: of x^2, which is not below 0. 0 times infinity counts as 0, as no
+    factor is infinite."""
     with np.errstate(all="ignore"):
         if same:
             return np.square(x.least), np.square(x.most)
@@ -217,7 +219,7 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 
 def _grows(x: Enclosed, y: Enclosed) -> Flags:
-    """Whether y cannot make x smaller, if x may overflow."""
+    """Whether multiplying by y cannot make x smaller, if x may overflow."""
     with np.errstate(all="ignore"):
         large = y.least * (1 - y.d) - y.a >= 1
     return np.asarray(~x.bad | (x.overflows & large & (y.least >= 1)))
@@ -228,7 +230,7 @@ def _spread(x: Enclosed, shape: tuple[int, ...]) -> Enclosed:
 
 
 def _is_exact_zero(x: Enclosed) -> Flags:
-    """Whether it is 0, and the engine has 0."""
+    """Whether the number is 0, also on the engine."""
     return np.asarray((x.most == 0) & (x.a == 0))
 
 
@@ -237,12 +239,12 @@ def _is(x: Enclosed, number: float) -> bool:
 
 
 def _are_powers_of_two(x: Enclosed) -> Flags:
-    """Which are exact powers of two, with which products are exact but for underflow."""
+    """Mark exact powers of two. Products with them are exact, except for underflow."""
     return np.asarray((np.frexp(np.abs(x.lo))[0] == 0.5) & (x.lo == x.hi) & (x.error == 0))
 
 
 def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
-    """The result, exactly 0 where a factor is exactly 0 and the other is a number."""
+    """The result, exactly 0 where a factor is exactly 0 and the other one is finite."""
     at = nothing & ~x.bad
     lo, hi, d, a = (np.where(at, 0.0, part) for part in (x.lo, x.hi, x.d, x.a))
     return replace(x, lo=lo, hi=hi, d=d, a=a)
@@ -252,8 +254,8 @@ def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
 
 
 def stays_broken(rounding: Rounding, op: str, xs: Sequence[Any]) -> Flags | bool:
-    """Whether the result of a row is nan or infinite because an argument is, for certain. A sum
-    counts where the other number cannot bring back a product that is fused with it."""
+    """Whether the result of a row is certainly nan or infinite because an argument is. A sum counts
+    only if the other number cannot undo the overflow of a product that is fused with it."""
     if rounding.exact or op not in _STAYS or not all(isinstance(x, Enclosed) for x in xs):
         return False
     if op not in ("add", "subtract"):
@@ -287,8 +289,8 @@ def _square(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("divide")
 def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1. A divisor that
-    overflows, or whose reciprocal may be flushed, has a quotient near 0."""
+    """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), where r = dy + ay / |y| is below 1. The
+    quotient is almost 0 if the divisor overflows, or if its reciprocal may be flushed."""
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
     pole = (y.lo <= 0) & (y.hi >= 0)
@@ -304,7 +306,7 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         hits = pole | ~(r < 1)
         d = up((x.d + r) / (1 - r))
         a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
-        # what is so small that the quotient overflows may as well be flushed
+        # a divisor for which the quotient overflows may be flushed: infinite either way
         low = (x.least - x.error) * (1 - 2.0**-40) / (y.most + y.unless_0.error)
         broken = (low > rounding.overflow) & ~x.bad & ~y.bad
         large = y.most + y.error
@@ -333,15 +335,15 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 
 def _reciprocal_overflows(rounding: Rounding, y: Enclosed) -> Flags:
-    """Whether 1 / y may be infinite in the dtype, for an engine that multiplies by it; where it
-    flushes, y is 0 to it then."""
+    """Whether 1 / y may be infinite in the dtype, for an engine that multiplies by it. An engine
+    that flushes has y = 0 then."""
     near = (y.least - y.error) * rounding.largest * (1 - 4 * rounding.unit) <= 1
     return np.asarray(rounding.loose & (not rounding.flush) & near)
 
 
 @rule("reciprocal")
 def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Some refine an estimate of half the digits, by what they may flush."""
+    """Some engines refine an estimate of half the digits, with a correction that may be flushed."""
     found = divide(rounding, exact(np.ones(x.lo.shape)), x)
     if not rounding.loose:
         return found
@@ -354,8 +356,8 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("sqrt")
 def sqrt(rounding: Rounding, number: Enclosed, *, not_below_0: bool = False) -> Enclosed:
-    """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x), where x + e is not below 0:
-    because e is small, or for another reason (`facts.signed`). The slope has a pole at 0. If x
+    """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x), if x + e is not below 0:
+    because e is small, or by `not_below_0` (`facts.signed`). The slope has a pole at 0. If x
     overflows, its root is infinite or right."""
     x = or_overflowing(number)
     with np.errstate(all="ignore"):
@@ -374,7 +376,7 @@ def sqrt(rounding: Rounding, number: Enclosed, *, not_below_0: bool = False) -> 
 
 @rule("rsqrt")
 def _rsqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Some refine an estimate, to the last digits but a few."""
+    """Some engines refine an estimate, to all digits but the last ones."""
     found = divide(rounding, exact(np.ones(x.lo.shape)), sqrt(rounding, x))
     if not rounding.loose:
         return found
@@ -388,7 +390,8 @@ def _abs(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("power")
 def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
-    """Of one exact exponent for all: 1, a whole one, or one of a base above 0."""
+    """x^n for one exact exponent: 1, an integer, or a real one with a base above 0; else exp(n log
+    x)."""
     if not (np.all(n.lo == n.lo.flat[0]) and np.all(n.hi == n.lo) and not np.any(n.error)):
         return _power_of_both(rounding, x, n)
     p = float(n.lo.flat[0])
@@ -403,8 +406,8 @@ def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
 
 
 def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
-    """x^n is computed as a product of n factors, or by a library; x^-n also as 1 / x^n, which is 0
-    or infinite where x^n leaves the range."""
+    """x^n is computed as a product of n factors or by a library, and x^-n also as 1 / x^n, which is
+    0 or infinite if x^n is out of range."""
     bad, undefined = flags(x)
     own = max(rounding.library, abs(p) * rounding.unit)
     least = max(rounding.library_least, abs(p) * rounding.least)
@@ -433,8 +436,8 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
 
 
 def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
-    """Of a base above 0: |(x + e)^p - x^p| <= |(1 + r)^p - 1| x^p. 0 has the value 0, where p is
-    above 0; so has what is flushed, and is a / (1 - d) at most."""
+    """For a base above 0: |(x + e)^p - x^p| <= |(1 + r)^p - 1| x^p. If p is above 0, the power of 0
+    is 0. So is that of a number that was flushed; the exact number is then at most a / (1 - d)."""
     bad, undefined = flags(x)
     a = np.zeros(x.lo.shape)
     with np.errstate(all="ignore"):
@@ -455,8 +458,9 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
 
 
 def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
-    """exp(n log x) of x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|. For exponents
-    so large that (1 - 2 u)^n underflows, TensorFlow has 0 or infinity, also where x is 1 - u."""
+    """exp(n log x) for x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|. If the
+    exponent is so large that (1 - 2 u)^n underflows, TensorFlow returns 0 or infinity even for x =
+    1 - u."""
     with np.errstate(all="ignore"):
         r = x.relative
         pole = x.lo <= 0

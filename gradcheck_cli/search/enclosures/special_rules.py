@@ -48,7 +48,7 @@ Abramowitz and Stegun, off by 2^-22.7."""
 _TRIGAMMA = 2.0**-29
 """Relative. PyTorch's series is off by 2^-31.5 in float64."""
 _LEAST_GAMMA = 1.4616321449683623  # where lgamma is least above 0
-_SUBNORMAL = 2.3e-308  # below that SciPy gives 0
+_SUBNORMAL = 2.3e-308  # SciPy returns 0 below it
 
 
 # The error function and the normal distribution.
@@ -69,8 +69,8 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("erfc")
 def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """The derivative of its logarithm is below 2 x + 1.13 in size, for x above 0, and below 1.13
-    elsewhere. It is computed by exp(-x^2), whose argument is rounded."""
+    """Its logarithm has a slope below 2 x + 1.13 in size for x above 0, and below 1.13 elsewhere.
+    It is computed by exp(-x^2), whose argument is rounded."""
     with np.errstate(all="ignore"):
         e, far = error_of(x), np.maximum(x.hi, 0)
         ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
@@ -80,14 +80,15 @@ def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _tails(ends: tuple[Bounds, Bounds], far: Bounds) -> tuple[Bounds, Bounds]:
-    """The ends of a range below which SciPy's function loses digits, as exp(-far^2) does."""
+    """The range, widened where SciPy's function loses digits as exp(-far^2) does."""
     slop = 2.0**-40 * (1 + far**2)
     low = np.maximum(ends[0] * (1 - np.minimum(slop, 1)) - _SUBNORMAL, 0.0)
     return low, ends[1] * (1 + slop) + _SUBNORMAL
 
 
 def _bell(scale: float, peak: float) -> Rule:
-    """peak exp(-scale x^2): its argument is rounded, and moves by scale (2 |x| + e) e."""
+    """peak exp(-scale x^2): its exponent is rounded, and an error e of x moves it by scale (2 |x| +
+    e) e."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -114,15 +115,15 @@ def _ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _of_one(rounding: Rounding) -> float:
-    """What 1 + f(x) loses where f comes close to -1."""
+    """The error of 1 + f(x) where f is close to -1."""
     return 2 * rounding.library + (_NARROW_ERF if rounding.unit > 2.0**-23 else 0.0)
 
 
 @rule("gelu")
 def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Enclosed:
-    """x times a share that is computed as (1 + f(w)) / 2, of slope below 0.5. f is erf of w =
-    x / sqrt(2), or tanh of a cubic, and has some ulps of a number below 1; w has a relative error
-    of its own, which moves f by its part of |w| f'(w). The sum and the product are rounded."""
+    """x times a factor that is computed as (1 + f(w)) / 2, with slope below 0.5. f is erf of w = x
+    / sqrt(2), or tanh of a cubic, with an error of some ulps of a number below 1. The relative
+    error of w moves f by this part of |w| f'(w). The sum and the product are rounded."""
     with np.errstate(all="ignore"):
         near, far = _shape(x.least, approximate), _shape(x.most, approximate)
         top = np.maximum(far[1], near[1])
@@ -144,7 +145,7 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
 
 
 def _shape(size: Bounds, approximate: bool) -> tuple[Bounds, Bounds, Bounds]:
-    """Of |x|, not below: |w|, f(|w|) and f'(|w|) of gelu's w and f."""
+    """Upper bounds, for |x| = `size`, on |w|, f(|w|) and f'(|w|), with the w and f of gelu."""
     if approximate:
         w = 0.79788456080287 * (size + 0.044715 * size**3)
         return w, np.tanh(w) + 1e-15, np.cosh(np.minimum(w, 300.0)) ** -2 * (1 + 1e-12)
@@ -159,8 +160,8 @@ def _log_sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("elu")
 def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
-    """On each side of 0 its size is concave in |x|, of slope 1 or alpha. Below 0 TensorFlow takes
-    exp(x) - 1."""
+    """On each side of 0, its size is concave in |x|, with slope 1 or alpha. TensorFlow computes
+    exp(x) - 1 below 0."""
     if alpha < 0:
         raise Exceeds(f"`elu` of alpha {alpha} has no enclosure rule")
     with np.errstate(all="ignore"):
@@ -201,8 +202,8 @@ def _one_minus_square(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
-    """An inverse on an interval, where it grows by `slope` of its value. JAX and TensorFlow round
-    1 - x or x^2 on the way, which moves the argument by 2 u."""
+    """An inverse function on an interval, whose slope is the function `slope` of its value. JAX and
+    TensorFlow round 1 - x or x^2 on the way, which moves the argument by 2 u."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -238,8 +239,8 @@ _CREST = 1.5451, 1.5452, 0.2191  # where exp(-x) I1(x) is largest, and its value
 
 
 def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
-    """I0, or I1, which is `odd`; or `scaled` by exp(-|x|). I0 and I1 grow by I0 at most, the odd
-    one by 1/2 if it is scaled, and the logarithm of the other by 1."""
+    """I0 or I1 (`odd`), or `scaled` by exp(-|x|). The slopes of I0 and I1 are at most I0. The slope
+    of the scaled I1 is at most 1/2, and the logarithm of I0 has a slope of at most 1."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
@@ -266,7 +267,7 @@ def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
 
 
 def _with_crests(x: Enclosed, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
-    """The range of exp(-|x|) I1(x), which turns at both crests."""
+    """The range of exp(-|x|) I1(x), which has two extrema."""
     begin, end, top = _CREST
     above = (x.lo <= end) & (x.hi >= begin)
     below = (x.lo <= -begin) & (x.hi >= -end)
@@ -284,7 +285,7 @@ RULES["i1e"] = _bessel(scipy.special.i1e, True, True)
 
 @rule("logit_slope")
 def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """1 / (x (1 - x)), and nothing outside of the domain of logit."""
+    """1 / (x (1 - x)); nothing is known outside of the domain of logit."""
     one = exact(np.ones(x.lo.shape))
     found = divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
     with np.errstate(all="ignore"):
@@ -299,7 +300,7 @@ def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("logit")
 def _logit(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """As the logarithm of x / (1 - x), which grows."""
+    """The logarithm of x / (1 - x); it increases."""
     odds = divide(rounding, x, subtract(rounding, exact(np.ones(x.lo.shape)), x))
     found: Enclosed = RULES["log"](rounding, odds)
     with np.errstate(all="ignore"):
@@ -316,7 +317,7 @@ def _entr(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("bce_terms")
 def _bce_terms(rounding: Rounding, p: Enclosed, y: Enclosed) -> Enclosed:
-    """-(y log(p) + (1 - y) log(1 - p)), p inside of (0, 1)."""
+    """-(y log(p) + (1 - y) log(1 - p)), with p in (0, 1)."""
     one = exact(np.ones(np.shape(y.lo)))
     first = multiply(rounding, y, RULES["log"](rounding, p))
     rest = RULES["log1p"](rounding, negative(rounding, p))
@@ -335,15 +336,15 @@ def _logistic_terms(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("kl_terms")
 def _kl_terms(rounding: Rounding, log_p: Enclosed, q: Enclosed) -> Enclosed:
-    """q (log(q) - log_p), q above 0."""
+    """q (log(q) - log_p), with q above 0."""
     apart = subtract(rounding, RULES["log"](rounding, q), log_p)
     return multiply(rounding, q, apart)
 
 
 @rule("sinc")
 def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """sin(pi x) / (pi x): of slope below 1.4, and least beside x = 1.43. Its argument is rounded,
-    which costs as much as the quotient."""
+    """sin(pi x) / (pi x), with slope below 1.4; it is least near |x| = 1.43. The rounding of its
+    argument costs as much as the quotient."""
     with np.errstate(all="ignore"):
         ends = np.sinc(x.lo), np.sinc(x.hi)
         falls = (x.most <= 1) & ((x.lo >= 0) | (x.hi <= 0))
@@ -365,7 +366,8 @@ def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _above_zero(
     rounding: Rounding, x: Enclosed, ends: tuple[Bounds, Bounds], steepest: Bounds, own: float
 ) -> Enclosed:
-    """A function with a pole at 0, of this slope at most; off by `own` ulps of 1 where it is 0."""
+    """A function with a pole at 0 and a slope of at most `steepest`. Near its zeros its error is
+    `own` ulps of 1."""
     with np.errstate(all="ignore"):
         e = error_of(x)
         pole = ~(x.lo > 0)
@@ -379,7 +381,7 @@ def _above_zero(
 
 
 def _nearest(x: Enclosed) -> Bounds:
-    """The least number that the computed argument may be; not below the smallest one above 0."""
+    """The least number that the computed argument may be, but at least the smallest one above 0."""
     with np.errstate(all="ignore"):
         return np.asarray(np.maximum(x.lo - error_of(x), 5e-324))
 
@@ -393,7 +395,7 @@ def _lgamma(rounding: Rounding, x: Enclosed) -> Enclosed:
         least = np.where(inside, scipy.special.gammaln(_LEAST_GAMMA), np.minimum(one, other))
         slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + error_of(x))]
         most = np.maximum(one, other)
-        fits = 1.001 * (most + high) < rounding.largest  # it has x log(x), from which x is taken
+        fits = 1.001 * (most + high) < rounding.largest  # engines compute x log(x) - x
     x = replace(x, bad=x.bad | ~fits, overflows=False)
     return _above_zero(rounding, x, (least, most), np.maximum(*slopes), 8.0)
 
@@ -408,7 +410,7 @@ def _digamma(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("polygamma")
 def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
-    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size. Both factors may be rounded, and n! is
+    """(-1)^(n + 1) n! zeta(n + 1, x), whose size decreases. Both factors may be rounded, and n! is
     computed as exp(lgamma(n + 1))."""
     times = math.factorial(n)
     if times > rounding.largest / 2:
@@ -435,7 +437,7 @@ def _betaln(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("hypot")
 def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """It grows with both sizes, by 1 at most, and by a factor where both do."""
+    """It increases with the sizes of both numbers, with slope 1 at most, and scales if both do."""
     with np.errstate(all="ignore"):
         ends = np.hypot(x.least, y.least), np.hypot(x.most, y.most)
         d, a = np.maximum(x.d, y.d), up(x.a + y.a)
@@ -446,7 +448,7 @@ def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("hypot_slope")
 def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """x / hypot(x, y), where not both are 0."""
+    """x / hypot(x, y), where x and y are not both 0."""
     found = divide(rounding, x, _hypot(rounding, x, y))
     with np.errstate(all="ignore"):
         d, a = up(found.d + 2 * rounding.library), up(found.a + 2 * rounding.library_least)
@@ -456,7 +458,7 @@ def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("logaddexp")
 def _logaddexp(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """The larger number, plus at most log 2. Both parts may cancel."""
+    """The larger number plus at most log 2. Both parts may cancel."""
     with np.errstate(all="ignore"):
         ends = np.logaddexp(x.lo, y.lo), np.logaddexp(x.hi, y.hi)
         a = up(np.maximum(x.error, y.error) + 4 * rounding.library)
@@ -482,7 +484,7 @@ RULES["xlog1py"] = _weighted_log("log1p")
 
 @rule("atan2")
 def _atan2(rounding: Rounding, y: Enclosed, x: Enclosed) -> Enclosed:
-    """Of x above 0, the arc tangent of y / x."""
+    """For x above 0, the arc tangent of y / x."""
     quotient = divide(rounding, y, x)
     found = RULES["atan"](rounding, quotient)
     beyond = x.lo <= 0
