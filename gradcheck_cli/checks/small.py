@@ -132,10 +132,9 @@ class Whole(Gradients):
             self._truth.doubt = program.doubt
             self.program = None
             return None
-        if isinstance(program, LiftedTruth):
-            how = "no operation that ran leads from it to the output"
-            words = [NO_EFFECT.format(name, how) for name in program.unreached]
-            self.notes += [f"{self.layer.name}: {one}" for one in words]
+        how = "no operation that ran leads from it to the output"
+        words = [NO_EFFECT.format(name, how) for name in program.unreached]
+        self.notes += [f"{self.layer.name}: {one}" for one in words]
         if sure:
             self._note_bubbles(truth)
         return self._with_differences(truth) if sure and beside else truth

@@ -91,7 +91,7 @@ def _fits_one_line(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]
             or (_spoils(output) is not None and _spoils(first) == _spoils(output))
         )
         for output in outputs
-        if first.allowed or not output.allowed
+        if not output.allowed
     )
 
 
