@@ -30,6 +30,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("log((1 + x) / (1 - x))", "2 * atanh(x)", "abs(x) < 1"),
     rule("log(1 + x) - log(1 - x)", "2 * atanh(x)", "abs(x) < 1"),
     rule("atanh(tanh(x))", "x"),
+    rule("log(tanh(x))", "log1mexp(2 * x) - softplus(-2 * x)", "x > 0"),
     rule("log(1 - tanh(x) ** 2)", f"2 * ({_LOG_2} - x - softplus(-2 * x))"),
     rule("1 - tanh(x) ** 2", "4 * sigmoid(2 * x) * sigmoid(-2 * x)"),
     rule("1 - tanh(x)", "2 * sigmoid(-2 * x)"),

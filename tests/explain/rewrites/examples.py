@@ -283,6 +283,7 @@ EXAMPLES: Mapping[str, Example] = {
     "log((1 + x) / (1 - x)) -> 2 * atanh(x)": Example("log((1 + x) / (1 - x))", {"x": 1e-30}),
     "log(1 + x) - log(1 - x) -> 2 * atanh(x)": Example("log(1 + x) - log(1 - x)", {"x": 1e-30}),
     "atanh(tanh(x)) -> x": Example("atanh(tanh(x))", {"x": 17.0}),
+    "log(tanh(x)) -> log1mexp(2 * x) - softplus(-2 * x)": Example("log(tanh(x))", {"x": 12.0}),
     ("log(1 - tanh(x) ** 2) -> 2 * (0.6931471805599453 - x - softplus(-2 * x))"): Example(
         "log(1 - tanh(x) ** 2)", {"x": 17.0}
     ),
