@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, wider
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.decision import Evidence, Verdict, judge_block
+from gradcheck_cli.judge.decision import TABLE, Evidence, Verdict, judge_block
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps
 from tests.judge.making import block, rows
 
@@ -33,18 +33,13 @@ def verdict(
     dtype: str = "float32",
     tolerance: Tolerance | None = None,
 ) -> Verdict:
-    """The verdict of the only entry; `wide` is what the engine computes in the other precision."""
-    judged = judge_block(
-        Evidence(
-            rows(g),
-            truth,
-            None if wide is None else Again(rows(wide), wider(dtype)),
-            np.array([[lost]]),
-            FORMATS[dtype],
-            tolerance,
-        )
-    )
-    (one,) = judged.verdict.reshape(-1)
+    """The verdict of the only entry; `wide` is what the engine computes in the other precision.
+    No row of the table that applies is skipped, as those above CORRECT are for plain entries."""
+    again = None if wide is None else Again(rows(wide), wider(dtype))
+    lost_rows = np.array([[lost]])
+    evidence = Evidence(rows(g), truth, again, lost_rows, FORMATS[dtype], tolerance)
+    (one,) = judge_block(evidence).verdict.reshape(-1)
+    assert one == next((row for row, applies in TABLE if np.any(applies(evidence))), 0)
     return Verdict(int(one))
 
 
