@@ -92,7 +92,7 @@ def on_a_cluster(specs: Sequence[Spec], engine: str) -> tuple[float, float, list
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),  # as in `--cluster local`
         LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as cluster,
     ):
         start_s = time.perf_counter() - start

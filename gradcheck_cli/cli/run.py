@@ -93,10 +93,11 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     code."""
     from gradcheck_cli.run.workers.launch import prewarm, prewarm_named
 
-    prewarm()  # the reference engine's process starts while this one is still importing
-    if context.params["device"] in (None, "cpu"):
-        named = (name for names in context.params["engine"] for name in names)
-        prewarm_named((*job.engines, *named))
+    if not context.params["cluster"]:  # whose nodes have workers of their own
+        prewarm()  # the reference engine's process starts while this one is still importing
+        if context.params["device"] in (None, "cpu"):
+            named = (name for names in context.params["engine"] for name in names)
+            prewarm_named((*job.engines, *named))
     return reported(context, partial(_run_checks, job, interrupts), ", ".join(job.paths))
 
 

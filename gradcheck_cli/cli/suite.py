@@ -75,7 +75,8 @@ def command(
     from gradcheck_cli.cli.execution import Interrupts
     from gradcheck_cli.run.workers.launch import prewarm
 
-    prewarm()
+    if not context.params["cluster"]:
+        prewarm()
     with Interrupts() as interrupts:
         job = _Job(name, ops, samples, order)
         return reported(context, partial(_run_checks, job, interrupts), name, usual="suite")

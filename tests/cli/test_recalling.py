@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.run.executors import local
+from gradcheck_cli.run.workers import launch
 
 from .calling import Screen, call_here
 
@@ -166,6 +167,17 @@ def test_what_only_shows_or_ends_a_run_is_none(run_again: Run) -> None:
 
 def test_what_is_known_is_not_sent_to_a_cluster(run_again: Run) -> None:
     assert from_cache(run_again(*JSON, "--cluster", "local")) == ALL
+
+
+def test_no_worker_starts_early_for_a_cluster(
+    run_again: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(launch, "prewarm", lambda target="reference": started.append(target))
+    run_again(*JSON, "--cluster", "local")
+    assert started == []
+    run_again(*JSON)
+    assert len(started) == 3  # the reference engine is named, too
 
 
 @pytest.mark.exhaustive

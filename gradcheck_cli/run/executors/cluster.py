@@ -106,7 +106,8 @@ class Cluster:
                     n_workers=self._jobs,
                     threads_per_worker=1,
                     host="127.0.0.1",
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",  # another cluster may have the usual port
+                    scheduler_kwargs={"dashboard": False},
                     silence_logs="ERROR",
                 )
         try:

@@ -47,7 +47,7 @@ def address() -> Iterator[str]:
         n_workers=2,
         threads_per_worker=1,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs="ERROR",
     ) as cluster:
         yield cluster.scheduler_address
@@ -194,3 +194,13 @@ def test_a_cluster_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("gradcheck_cli.run.executors.cluster._CONNECT_S", 0.2)
     with pytest.raises(UsageError, match=r"--cluster: tcp://127.0.0.1:9 cannot be reached"):
         Cluster(RunOptions(cluster="tcp://127.0.0.1:9")).start()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("address")
+def test_a_cluster_here_is_quiet_beside_another(
+    specs: list[Spec], recwarn: pytest.WarningsRecorder
+) -> None:
+    report = _report(specs[:1], cluster="local", jobs=1)
+    assert [str(one.message) for one in recwarn] == []
+    assert len(report.results) == 1
