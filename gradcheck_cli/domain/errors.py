@@ -1,4 +1,4 @@
-"""One exception type per exit code."""
+"""One exception type per exit code, and a warning."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class UsageError(Brief, GradcheckError):
 class NoGradientError(UsageError, ValueError):
     """No input of a call is differentiated. It is a ValueError because torch's callers expect
     one."""
+
+
+class IgnoredArgumentWarning(UserWarning):
+    """A drop-in ignores an argument that only the framework's own check has a use for."""
 
 
 class Interrupted(GradcheckError):

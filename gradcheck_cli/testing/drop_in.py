@@ -6,6 +6,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
+from gradcheck_cli.domain.errors import IgnoredArgumentWarning
+
 NO_STEP = "differences choose their own steps, and each has its error bar"
 _warned: set[str] = set()
 
@@ -16,5 +18,6 @@ def warn_once(given: Mapping[str, object], why: Mapping[str, str]) -> None:
     drop-in."""
     for name, value in given.items():
         if value and name not in _warned:
-            _warned.add(name)
-            warnings.warn(f"`{name}` is ignored by gradcheck: {why[name]}", stacklevel=3)
+            words = f"`{name}` is ignored by gradcheck: {why[name]}"
+            warnings.warn(words, IgnoredArgumentWarning, stacklevel=3)
+            _warned.add(name)  # a filter that makes warnings errors does so at every call
