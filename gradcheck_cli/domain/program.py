@@ -51,7 +51,8 @@ class Node:
     stretch of the formula, `name` the name to which the result was assigned. `shape` and `kind`
     ("float", "bool" or "int") describe the node's value. `wants` are the kinds to which the
     operation converts its arguments, which may have a lower kind. `source` is the file that
-    contains `span`, if that is not the spec's.
+    contains `span`, if that is not the spec's. `kept`: an engine was seen to store the result, so
+    that all that take it take the same number.
     """
 
     op: str
@@ -66,6 +67,7 @@ class Node:
     kind: str = "float"
     wants: tuple[str, ...] = ()
     source: Source | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class Step:
     exact           the operation on arrays of `arb`, or None where it has none
     moves           it rounds nothing: every number of its result is one that it took, or its
                     negative or size
+    kept            its results are stored, and no later operation computes them again for itself
     """
 
     name: str
@@ -84,6 +85,7 @@ class Step:
     elementwise: bool = False  # known to make each element of those that meet it by broadcasting
     of_choices: Callable[[Sequence[High]], Sequence[High]] | None = None  # `exact`, of masks alone
     live: Callable[[Sequence[Native]], Sequence[Native]] | None = None  # `low`, with its derivative
+    kept: bool = False
 
 
 class Conversions(Protocol):

@@ -1,26 +1,29 @@
 """How far an engine's functions of a library are off: in ulps, beside what a proof of
 `gradcheck search` assumes (`faithful.ULPS`).
 
-    python -m tests.fuzz.library [--dtype float64] [--every N] [--only exp log]
+    python -m tests.fuzz.library [--engine E] [--dtype float64] [--every N] [--only exp log]
 
-In float32, every Nth number of those at which the function is neither its argument nor constant
-is compared with float64; in float64, that many drawn ones with long double. Arrays are once
-contiguous, so that kernels take their wide loops, and once strided, so that they take numbers one
-by one.
+In half precision, all numbers are compared with float64. In float32, every Nth number of those at
+which the function is neither its argument nor constant is; in float64, that many drawn ones are
+compared with long double. Arrays of PyTorch are once contiguous, so that kernels take their wide
+loops, and once strided, so that they take numbers one by one.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.special
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS
-from gradcheck_cli.search.enclosures.faithful import ULPS
+from gradcheck_cli.search.enclosures.faithful import LOOSE_ULPS, ULPS
 
 _CHUNK = 1 << 21
 _LEAST_DRAWN = 1 << 20
@@ -34,13 +37,18 @@ def _softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def _erf(x: Any) -> Any:
+    """To the digits of float64."""
+    return scipy.special.erf(np.asarray(x, np.float64)).astype(x.dtype)
+
+
 def _log_sigmoid(x: Any) -> Any:
     return -_softplus(-x)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel, its function in torch, the right one, and the range in which it is measured.
+    """A kernel, its name in the framework, the right function, and where it is measured.
     `several`: it is made of several functions, and off by a part of the result, as of a number
     whose ulp is least."""
 
@@ -84,11 +92,56 @@ FUNCTIONS: Mapping[str, Function] = {
         Function("aten.pow", "pow", lambda x: 1 / (x * x), -1e15, 1e15, (-2.0,), True),
     )
 }
+_RANGES = {
+    "exp": (np.exp, -87.0, 88.72),
+    "log": (np.log, 1.2e-38, 3.4e38),
+    "log1p": (np.log1p, -0.28, 3.4e38),
+    "tanh": (np.tanh, -10.0, 10.0),
+    "sigmoid": (_sigmoid, -87.0, 20.0),
+    "atan": (np.arctan, -1e9, 1e9),
+    "sin": (np.sin, -1e5, 1e5),
+    "cos": (np.cos, -1e5, 1e5),
+    "erf": (_erf, -4.0, 4.0),
+}
+_IN_JAX = {"sigmoid": "nn.sigmoid", "atan": "numpy.arctan", "erf": "lax.erf"}
+_KERNELS = {("jax", "sigmoid"): "logistic"}
+
+
+def functions(engine: str) -> Mapping[str, Function]:
+    """The functions of an engine's library that are measured, by name. Those of engines that round
+    several times are off by a part of the result."""
+    if engine == "torch":
+        return FUNCTIONS
+    found = {}
+    for name, (right, low, high) in _RANGES.items():
+        kernel = _KERNELS.get((engine, name), name if engine == "jax" else name.capitalize())
+        path = _IN_JAX.get(name, f"numpy.{name}") if engine == "jax" else f"math.{name}"
+        found[name] = Function(kernel, path, right, low, high, several=True)
+    return found
+
+
+def assumed(one: Function, engine: str, dtype: str) -> float:
+    """What a proof assumes of it, in ulps."""
+    if engine == "torch":
+        return ULPS.get(one.kernel, (LIBRARY_ULPS,) * 2)[dtype == "float64"]
+    return LOOSE_ULPS[one.kernel][
+        ("float32", "float64").index(dtype) + 1 if "16" not in dtype else 0
+    ]
+
+
 _NEXT_TO_NOTHING = 2.0**-30  # below that, a function is its argument, or constant
 
 
 def numbers(one: Function, dtype: str, every: int) -> Iterator[np.ndarray]:
     """Arguments in its range, in chunks."""
+    if "16" in dtype:
+        kind = _numpy_dtype(dtype)
+        x = np.arange(1 << 16, dtype=np.uint16).view(kind)
+        wide = x.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            inside = (wide >= one.low) & (wide <= one.high)
+        yield x[inside & ((np.abs(wide) >= FORMATS[dtype].smallest_normal) | (wide == 0))]
+        return
     if dtype == "float64":
         rng = np.random.default_rng(0)
         for _ in range(max(_LEAST_DRAWN // every, 1 << 12) * 16 // _CHUNK + 1):
@@ -107,14 +160,39 @@ def numbers(one: Function, dtype: str, every: int) -> Iterator[np.ndarray]:
             yield np.float32(sign) * bits.view(np.float32)
 
 
-def worst(one: Function, dtype: str, every: int) -> tuple[float, float]:
-    """The largest error in ulps of the right result, and where it is."""
-    import torch
+def _numpy_dtype(dtype: str) -> Any:
+    import ml_dtypes
 
-    function = torch
+    return ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def _function(engine: str, one: Function) -> Callable[[np.ndarray], Iterator[np.ndarray]]:
+    """What a framework computes, of a whole array and in other ways, if it has several loops."""
+    module = importlib.import_module(engine)
+    if engine == "jax":
+        module.config.update("jax_enable_x64", True)  # type: ignore[attr-defined]
+    function: Any = module
     for part in one.name.split("."):
         function = getattr(function, part)
-    wide, digits = (np.float64, 23) if dtype == "float32" else (np.longdouble, 52)
+
+    def call(x: np.ndarray) -> Iterator[np.ndarray]:
+        if engine != "torch":
+            array = module.numpy.asarray(x) if engine == "jax" else module.constant(x)
+            yield np.asarray(function(array))
+            return
+        whole = module.from_numpy(x)
+        spread = module.empty(2 * len(x), dtype=whole.dtype)[::2]
+        spread.copy_(whole)
+        for taken in (whole, spread):
+            yield function(taken, *one.of).numpy()
+
+    return call
+
+
+def worst(one: Function, dtype: str, every: int, engine: str = "torch") -> tuple[float, float]:
+    """The largest error in ulps of the right result, and where it is."""
+    call, fmt = _function(engine, one), FORMATS[dtype]
+    wide, digits = np.longdouble if dtype == "float64" else np.float64, fmt.bits - 1
     most, place = 0.0, 0.0
     for x in numbers(one, dtype, every):
         with np.errstate(all="ignore"):
@@ -123,14 +201,11 @@ def worst(one: Function, dtype: str, every: int) -> tuple[float, float]:
         ulp = np.ldexp(
             2 * mantissa if one.several else np.ones(len(x), wide), exponent - 1 - digits
         )
-        whole = torch.from_numpy(x)
-        spread = torch.empty(2 * len(x), dtype=whole.dtype)[::2]
-        spread.copy_(whole)
-        for taken in (whole, spread):
-            computed = function(taken, *one.of).numpy()
+        fits = (np.abs(right) > fmt.smallest_normal) & (np.abs(right) < fmt.largest)
+        for computed in call(x):
             with np.errstate(all="ignore"):
                 off = np.abs(computed.astype(wide) - right) / ulp
-            off = np.where(np.isfinite(off) & (np.abs(right) > np.finfo(x.dtype).tiny), off, 0.0)
+            off = np.where(fits & ~np.isnan(off), off, 0.0)
             at = int(np.argmax(off)) if len(off) else 0
             if len(off) and off[at] > most:
                 most, place = float(off[at]), float(x[at])
@@ -139,17 +214,18 @@ def worst(one: Function, dtype: str, every: int) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="torch")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--every", type=int, default=101)
-    parser.add_argument("--only", nargs="*", default=list(FUNCTIONS))
+    parser.add_argument("--only", nargs="*")
     options = parser.parse_args()
-    beyond = 0
-    for name in options.only:
-        one = FUNCTIONS[name]
-        assumed = ULPS.get(one.kernel, (LIBRARY_ULPS,) * 2)[options.dtype == "float64"]
-        most, place = worst(one, options.dtype, options.every)
-        beyond += most > assumed
-        print(f"{name:28} {most:.3f} ulps at {place!r}, assumed {assumed}", flush=True)
+    beyond, known = 0, functions(options.engine)
+    for name in options.only or known:
+        one = known[name]
+        most, place = worst(one, options.dtype, options.every, options.engine)
+        limit = assumed(one, options.engine, options.dtype)
+        beyond += most > limit
+        print(f"{name:28} {most:.3f} ulps at {place!r}, assumed {limit}", flush=True)
     return 1 if beyond else 0
 
 

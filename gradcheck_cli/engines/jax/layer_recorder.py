@@ -37,7 +37,9 @@ class _Made:
 
 
 class LayerRecorder(JaxRecorder):
-    """Records a user's code."""
+    """Records a user's code. What of it JAX compiles as one is not seen."""
+
+    sees_calls = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache, partial
 from typing import Any
 
@@ -32,14 +32,17 @@ from gradcheck_cli.engines.jax.kernels import (
     ROWS,
     of_pairs,
 )
+from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
 from gradcheck_cli.engines.jax.wide import (
     AS_THEY_WERE,
+    LOOPS,
     as_they_were,
     inner_of,
     scanned,
     solving,
     wide_parameters,
 )
+from gradcheck_cli.engines.kit.startup import replaces
 from gradcheck_cli.engines.trace.complex_kernels import on_parts
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, on_places
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -49,6 +52,7 @@ SCOPE = "gradcheck_node_"
 
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
+_COMPILED = ("jit", "pjit")
 
 
 class _Conversions(Arrays):
@@ -63,11 +67,16 @@ class _Conversions(Arrays):
 class JaxRecorder:
     """Implements `execution.Recorder` for JAX."""
 
+    sees_calls = True
+    """Whether each equation outside of a compiled call is one that JAX runs alone."""
+
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
         self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
         self._scopes = ExitStack()
         self._opened: set[Any] = set()  # primitives that are taken apart
+        self._stored: list[bool] | None = []  # results of a jaxpr that are kept; None: all are
+        self._kept: list[bool] = []  # results of the equation that are
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
         given: list[bool] = []
@@ -77,8 +86,16 @@ class JaxRecorder:
             given[:] = [y is not None for y in found]
             return [y for y in found if y is not None]
 
-        with self._scopes:
-            jaxpr = jax.make_jaxpr(results)(*arrays)
+        whole = self.sees_calls and replaces(EQUATIONS)
+        calls: AbstractContextManager[list[Any]] = whole_calls() if whole else nullcontext([])
+        with self._scopes, calls as outermost:
+
+            def traced(*xs: Any) -> list[Any]:
+                outermost.append(xs[0]._trace)
+                return results(*xs)
+
+            jaxpr = jax.make_jaxpr(traced)(*arrays)
+        self._stored = None if whole else []
         slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
         self._attribute_sums()
         return [next(slots) if present else None for present in given]
@@ -113,7 +130,10 @@ class JaxRecorder:
                 return self._slot(array, structural=True)
             return places[atom]
 
-        for equation in _live(jaxpr):
+        live = _live(jaxpr)
+        stored = None if self._stored is None else _stored(jaxpr, live, self._stored)
+        for equation in live:
+            self._kept = [stored is None or x in stored for x in equation.outvars]
             stack = str(equation.source_info.name_stack)
             named = _NODE.findall(stack)
             results = self._equation(
@@ -129,6 +149,9 @@ class JaxRecorder:
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
     ) -> list[int]:
         name, params = equation.primitive.name, equation.params
+        # what is compiled as one may compute a number again for each use, but for its results
+        self._stored = self._kept if name in _COMPILED else []
+        self._kept = [] if inner_of(equation) or name in LOOPS else self._kept
         run = partial(self._evaluate, node=node, backward=backward)
         if name == "cond":
             chosen, *rest = args
@@ -269,6 +292,7 @@ class JaxRecorder:
         """Run a step, and assign slots to its results."""
         results = [self._slot(y) for y in step.low([self._value(i) for i in step.args])]
         step.results = tuple(results)
+        step.kept = bool(self._kept) and all(self._kept)
         step.elementwise = step.name in POINTWISE or elementwise(ROWS.get(step.name))
         self.execution.add_step(step)
         return results
@@ -300,6 +324,15 @@ def _live(jaxpr: Any) -> list[Any]:
             wanted.update(x for x in equation.invars if not isinstance(x, core.Literal))
             found.append(equation)
     return found[::-1]
+
+
+def _stored(jaxpr: Any, live: Sequence[Any], results: Sequence[bool]) -> set[Any]:
+    """Which variables are the numbers of these results, and nothing else within the jaxpr takes."""
+    pairs = zip(jaxpr.outvars, results, strict=False)
+    found = {x for x, is_stored in pairs if is_stored and not isinstance(x, core.Literal)}
+    return found.difference(
+        x for equation in live for x in equation.invars if not isinstance(x, core.Literal)
+    )
 
 
 def _is_foreign(primitive: Any) -> bool:

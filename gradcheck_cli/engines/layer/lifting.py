@@ -172,9 +172,12 @@ class _Lifting:
         if not numbers or (step.exact is None and self._is_choice(step)):
             return  # indices, or a mask of masks
         self._write_at(step.place, step.name)
+        before = self._writer.size
         for slot, value in zip(step.results, self._symbolic_results(step, numbers), strict=True):
             if slot in numbers and isinstance(value, Symbol):
                 self._symbols[slot] = self._verify(step, slot, value)
+                if step.kept and value.node >= before:
+                    self._writer.keep(value)
 
     def _is_written(self, slot: int) -> bool:
         """Whether the program has a node for the slot. An index has none, because it is a

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count, permutations
 from typing import Any
 
@@ -66,6 +67,11 @@ class ProgramWriter:
     def rows_since(self, size: int) -> set[str]:
         """The rows of the nodes after the first `size`, inputs and constants left out."""
         return {node.op for node in self._builder.nodes[size:]} - {INPUT, CONSTANT}
+
+    def keep(self, symbol: Symbol) -> None:
+        """Notes that an engine stores the number of this node."""
+        nodes = self._builder.nodes
+        nodes[symbol.node] = replace(nodes[symbol.node], kept=True)
 
     def input(self, name: str, value: Array) -> Symbol:
         """Adds an input of the program with its value."""

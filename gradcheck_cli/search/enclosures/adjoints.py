@@ -387,7 +387,7 @@ class _Writer:
         node = self._program.nodes[index]
         if node.op in (INPUT, CONSTANT):
             return False
-        if self._boxes.rounding.again:
+        if self._boxes.rounding.again and not node.kept:
             return True
         users = [n for n in self._program.nodes if index in n.args]
         return node.op in ("multiply", "square") and any(

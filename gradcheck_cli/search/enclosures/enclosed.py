@@ -169,8 +169,9 @@ class Rounding:
     underflow is at most `least`, and at most `library_least` in a library function.
     `flush`: subnormal arguments and results are replaced by 0. `loose`: a division may be a
     multiplication by a rounded reciprocal, and a library function may round several times.
-    `again`: a number may be computed again, with other roundings, for each use. `exact`: nothing
-    is rounded; only ranges are computed."""
+    `again`: a number may be computed again, with other roundings, for each use, unless it is kept.
+    `exact`: nothing is rounded; only ranges are computed. `is_measured`: `library` was measured of
+    the function of this kernel."""
 
     unit: float
     largest: float
@@ -182,11 +183,12 @@ class Rounding:
     loose: bool = False
     again: bool = False
     exact: bool = False
+    is_measured: bool = False
 
     def with_library_ulps(self, ulps: tuple[float, float] | None) -> Rounding:
         """The rounding of a kernel whose library functions are within `ulps` in float32 and
         float64. In half precision, the final rounding is much larger than this."""
-        if ulps is None or self.loose or self.unit > 2.0**-24:
+        if ulps is None or self.unit > 2.0**-24:
             return self
         return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
 
@@ -223,7 +225,8 @@ class Rounding:
         """The error that a function may have in addition to `library`: TensorFlow approximates the
         sigmoid and the arc sine of float32 by quotients of polynomials, with errors of 4.6 ulps. In
         half precision they are within `library` at every number."""
-        return 3 * self.unit if self.loose and self.unit < 2.0**-23 else 0.0
+        rough = self.loose and self.unit < 2.0**-23 and not self.is_measured
+        return 3 * self.unit if rough else 0.0
 
     @property
     def quotient(self) -> float:

@@ -37,8 +37,8 @@ from gradcheck_cli.search.enclosures.faithful import (
     ADDS_IN_ANY_ORDER,
     BEYOND_THRESHOLD,
     MULTIPLIES,
-    ULPS,
     kernel_of,
+    rounding_of,
 )
 from gradcheck_cli.search.enclosures.rules import RULES, as_flushed, stays_broken
 from gradcheck_cli.truth.batching import Batch
@@ -207,7 +207,7 @@ class BoxProgram:
                 found.values[index] = self._constant(node)
             else:
                 threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-                rounding = self.rounding.with_library_ulps(ULPS.get(kernel_of(node)))
+                rounding = rounding_of(node, self.rounding)
                 step = Step(index, node, own.get(index), facts.get(index), rounding, threshold)
                 if moves.intersection(node.args):
                     if node.op == "where" and not self.rounding.exact:
@@ -476,6 +476,8 @@ def unrolled(program: Program) -> Program:
         if exponent < 0:
             one = _number(copy, node, 1.0)
             product = copy.add(_part(node, "divide", (one, product)))
+        if product != node.args[0]:
+            copy.nodes[product] = replace(copy.nodes[product], kept=node.kept)
         copy.place[index] = product
     return copy.finished()
 
@@ -511,9 +513,8 @@ def split_evenly(program: Program, constants: Mapping[str, Array]) -> Program:
                 shares = [_number(copy, node, x / y) for y in below]
                 choice = _part(node, "where", (masks[1], *shares))
                 inner.append(copy.add(replace(choice, wants=("bool", "float", "float"))))
-            moved = replace(
-                _part(node, "where", (masks[0], *inner)), wants=("bool", "float", "float")
-            )
+            wants = "bool", "float", "float"
+            moved = replace(_part(node, "where", (masks[0], *inner)), wants=wants, kept=node.kept)
         copy.place[index] = copy.add(moved)
     return copy.finished()
 
@@ -531,7 +532,7 @@ def _exponent(node: Node, nodes: Sequence[Node]) -> int | None:
 
 
 def _part(node: Node, op: str, args: tuple[int, ...]) -> Node:
-    return replace(node, op=op, args=args, keywords={})
+    return replace(node, op=op, args=args, keywords={}, kept=False)
 
 
 def _has_parts(op: str) -> bool:

@@ -49,10 +49,10 @@ def merged(program: Program) -> Program:
         node = _ordered(copy.copied(old), copy.nodes)
         kernel = identity(node)
         keywords = repr(sorted(node.keywords.items()))
-        key = (node.op, node.args, keywords, repr(node.value), node.kind, kernel)
+        key = (node.op, node.args, keywords, repr(node.value), node.kind, kernel, node.kept)
         alone = node.custom is not None or kernel is None
         if alone or not (node.args or node.value is not None):
-            key = (str(len(copy.nodes)), (), "", "", "", "")
+            key = (str(len(copy.nodes)), (), "", "", "", "", False)
         if key not in known:
             known[key] = copy.add(node)
         copy.place[index] = known[key]
@@ -153,7 +153,9 @@ class _Finder:
             for row, sign in (("max", 1), ("min", -1)):
                 groups = self._groups(other, (row,), one)
                 if groups is not None and np.array_equal(*groups):
-                    return _is_extreme(one, groups[0], sign, self._again)
+                    return _is_extreme(
+                        one, groups[0], sign, self._again and not self._nodes[one].kept
+                    )
         return None
 
     def _of_complement(self, first: int, second: int) -> Fact | None:
