@@ -30,6 +30,7 @@ from gradcheck_cli.search.enclosures.rules import (
 _LOG1P = 2.0**-45
 """Relative. JAX's log1p of float64 takes a quotient of polynomials from -0.414 on, which is right
 from -0.293 on, and is off by 2^-45.1 between."""
+_CBRT_OF_FLUSHED = 2.0**-50
 _NEAR = 4.0
 """Times. Between numbers whose sizes differ more, an error is small beside the larger ones."""
 _LOG1P_FROM = -0.29  # where it is right, however its argument is rounded
@@ -332,12 +333,14 @@ RULES["acos"] = _on_one(np.arccos, True)
 
 @rule("cbrt")
 def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """|cbrt(x + e) - cbrt(x)| <= d |cbrt(x)| + 2 cbrt(a / 2), or a / x^(2/3)."""
+    """|cbrt(x + e) - cbrt(x)| <= d |cbrt(x)| + 2 cbrt(a / 2), or a / x^(2/3). Of numbers that it
+    flushes, JAX has -5.6e-16 for the root."""
     with np.errstate(all="ignore"):
         ends = np.cbrt(x.lo), np.cbrt(x.hi)
         lowest = x.least * (1 - np.minimum(x.d, 1))
         steep = np.where(lowest >= x.a, x.a / np.cbrt(lowest) ** 2, np.inf)
         a = np.where(x.a == 0, 0.0, up(np.minimum(1.6 * np.cbrt(x.a), steep)))
+        a = a + np.where(np.asarray(x.flushed) > 0, _CBRT_OF_FLUSHED, 0.0)
     return library(rounding, x, ends, along(x.d), a, False, x.least <= 0)
 
 
