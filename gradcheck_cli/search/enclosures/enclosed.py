@@ -167,8 +167,8 @@ class Places:
 class Rounding:
     """How an engine rounds: to nearest, with unit roundoff `unit`. The absolute error of an
     underflow is at most `least`, and at most `library_least` in a library function.
-    `flush`: subnormal arguments and results are replaced by 0. `loose`: a division may be a
-    multiplication by a rounded reciprocal, and a library function may round several times.
+    `flush`: subnormal arguments and results are replaced by 0. `loose`: a function of a library
+    may round several times. `inverts`: a division may be a multiplication by a rounded reciprocal.
     `again`: a number may be computed again, with other roundings, for each use, unless it is kept.
     `exact`: nothing is rounded; only ranges are computed. `is_measured`: `library` was measured of
     the function of this kernel."""
@@ -181,6 +181,7 @@ class Rounding:
     normal: float  # the smallest normal number
     flush: bool = False
     loose: bool = False
+    inverts: bool = False
     again: bool = False
     exact: bool = False
     is_measured: bool = False
@@ -232,7 +233,7 @@ class Rounding:
     def quotient(self) -> float:
         """The relative error of a quotient. Compilers may multiply by the rounded reciprocal
         instead."""
-        return 2 * self.unit + self.unit**2 if self.loose else self.unit
+        return 2 * self.unit + self.unit**2 if self.inverts else self.unit
 
     @classmethod
     def of(cls, fmt: FloatFormat, loose: bool, again: bool = False) -> Rounding:
@@ -246,7 +247,9 @@ class Rounding:
         ulps = 2 * LIBRARY_ULPS
         library_least = least + ulps * 2.0**-149 if narrow else ulps * least
         library_least = normal if flush else library_least
-        return cls(u, fmt.largest, least, library_least, library, normal, flush, loose, again)
+        return cls(
+            u, fmt.largest, least, library_least, library, normal, flush, loose, loose, again
+        )
 
 
 def up(bound: Bounds) -> Bounds:

@@ -125,6 +125,10 @@ every 31st of float32 and all where their errors are largest, and at ten million
 float64. They count as a fifth more at least, since vector units of other kinds may fuse a product
 with a sum (`python -m tests.fuzz.library --engine jax`)."""
 
+_DIVIDES = "RealDiv"
+"""TensorFlow's division, which is rounded once, of arrays and by single numbers. JAX's is not: of
+arrays that are repeated, as a single number is, XLA takes the reciprocal first."""
+
 LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute
 a function of a library by several roundings to it, or to more digits."""
@@ -197,6 +201,8 @@ def rounding_of(node: Node, rounding: Rounding) -> Rounding:
     kernel, unit = kernel_of(node), rounding.unit
     if not rounding.loose:
         return rounding.with_library_ulps(ULPS.get(kernel))
+    if kernel == _DIVIDES:
+        return replace(rounding, inverts=False)
     if kernel not in LOOSE_ULPS:
         return rounding
     ulps = LOOSE_ULPS[kernel][(unit <= 2.0**-24) + (unit < 2.0**-24)]

@@ -313,7 +313,7 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         beyond = y.overflows | (rounding.flush & ~(large < rounding.huge * (1 - _SMALL)))
         a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
         hits |= _reciprocal_overflows(rounding, y)
-        rough = rounding.loose & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
+        rough = rounding.inverts & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
         a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
     with np.errstate(all="ignore"):
@@ -321,7 +321,7 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
     with np.errstate(all="ignore"):
         scales = _are_powers_of_two(y) & (y.most * rounding.normal < 0.5)
-    u, once = np.where(scales, 0.0, rounding.quotient), not rounding.loose
+    u, once = np.where(scales, 0.0, rounding.quotient), not rounding.inverts
     found = rounded(
         rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
     )
@@ -338,7 +338,7 @@ def _reciprocal_overflows(rounding: Rounding, y: Enclosed) -> Flags:
     """Whether 1 / y may be infinite in the dtype, for an engine that multiplies by it. An engine
     that flushes has y = 0 then."""
     near = (y.least - y.error) * rounding.largest * (1 - 4 * rounding.unit) <= 1
-    return np.asarray(rounding.loose & (not rounding.flush) & near)
+    return np.asarray(rounding.inverts & (not rounding.flush) & near)
 
 
 @rule("reciprocal")

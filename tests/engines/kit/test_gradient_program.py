@@ -88,3 +88,38 @@ def test_what_depends_on_an_order_holds_for_all_orders_or_is_no_program(
     value, slope = (nodes[place] for place in found.program.outputs if place is not None)
     np.testing.assert_allclose(value, right.output, rtol=1e-14)
     np.testing.assert_allclose(slope.ravel(), right.gradients["x"].values.ravel(), rtol=1e-14)
+
+
+WITHIN_A_CALL = {
+    "sin(x * x) * x": 0,
+    "x * exp(-x) / (1 + x)": 0,
+    "where(x > 0, x * exp(x), sin(x))": 0,
+    "silu(x) * x": 2,
+    "softplus(x) + gelu(x)": 2,
+    "var(x) * x[0, 0]": 2,
+}
+"""Models, and at least how many numbers of them stay within compiled calls of JAX."""
+
+
+@pytest.mark.parametrize("model", WITHIN_A_CALL)
+def test_jax_keeps_the_numbers_that_leave_a_compiled_call(
+    model: str, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    """Calls of `jax.nn` compute several operations as one; all others run one by one."""
+    shape = (1, 2) if "[" in model else ()
+    made = program(model, {"x": np.full(shape, 0.7)})
+    ask = Problem(
+        made,
+        {"x": np.full(shape, 0.7)},
+        ("x",),
+        "float64",
+        "float64",
+        "reverse",
+        Projection(rows=np.ones((1, *made.result.shape))),
+    )
+    found = engine_program(engine_called("jax"), ask).program
+    assert found is not None
+    computed = [i for i, n in enumerate(found.nodes) if n.op not in ("input", "constant")]
+    again = [i for i in computed if not found.nodes[i].kept]
+    assert (len(again) >= WITHIN_A_CALL[model]) if WITHIN_A_CALL[model] else not again
+    assert all(found.nodes[i].kept for i in found.outputs if i in computed)
