@@ -313,14 +313,26 @@ def _rows(suspected: Mapping[tuple[str, str], Array], count: int) -> Array:
 
 
 def _overlaid(found: Truth, lifted: Truth) -> Truth:
-    """The truth by finite differences, replaced by the lifted truth where that is certified."""
-    blocks = {key: _certified_entries(found.blocks[key], of) for key, of in lifted.blocks.items()}
-    open_ = [key for key, one in blocks.items() if np.any(one.kind == PointKind.UNDECIDED)]
-    reasons = {key: found.reasons[key] for key in open_ if key in found.reasons}
-    return replace(lifted, blocks=blocks, reasons=reasons, hulls=found.hulls, forward=found.forward)
-
-
-def _certified_entries(found: TruthBlock, lifted: TruthBlock) -> TruthBlock:
-    """The certified entries of a lifted block; the other entries from finite differences."""
+    """The truth by finite differences, replaced by the lifted truth where that is certified, and
+    where the program is exactly at a kink beside which the layer is smooth: literals of a layer in
+    float64 do not have the judged dtype."""
+    known = {}
+    for key, block in lifted.blocks.items():
+        beside = (block.kind == PointKind.KINK) & (found.blocks[key].kind == PointKind.SMOOTH)
+        known[key] = block.certified | (beside & lifted.tied.get(key, False))
     names = [one.name for one in fields(TruthBlock) if not one.name.startswith("difference")]
-    return found.at(lifted.certified, **{name: getattr(lifted, name) for name in names})
+    blocks = {
+        key: found.blocks[key].at(
+            mask, **{name: getattr(lifted.blocks[key], name) for name in names}
+        )
+        for key, mask in known.items()
+    }
+    kinks = any(np.any(known[key] & ~block.certified) for key, block in lifted.blocks.items())
+    open_ = [key for key, one in blocks.items() if np.any(one.kind == PointKind.UNDECIDED)]
+    return replace(
+        lifted,
+        blocks=blocks,
+        reasons={key: found.reasons[key] for key in open_ if key in found.reasons},
+        hulls=lifted.hulls if kinks else found.hulls,
+        forward=found.forward,
+    )

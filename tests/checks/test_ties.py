@@ -58,3 +58,56 @@ def test_a_tie_of_two_inputs_that_is_counted_twice_is_wrong() -> None:
 )
 def test_right_choices_at_ties_pass(layer: Callable[..., Any]) -> None:
     assert codes(layer, TIED) == set()
+
+
+def steps(slope: float) -> Any:
+    """clip(x, -0.7, 0.7) with this slope of its own at the kinks."""
+    return function(
+        lambda x: torch.clamp(x, -0.7, 0.7),
+        lambda g, x: g * torch.where(x.abs() == 0.7, slope, 1.0 * (x.abs() < 0.7)),
+    )
+
+
+BESIDE = {
+    "of a bound": lambda x: F.relu(F.hardtanh(x, -0.7, 0.7)),
+    "and of another kink": lambda x: F.hardtanh(x, -0.7, 0.7).sum() + F.relu(x).sum(),
+    "of a mask": lambda x: torch.where(x < 0.7, x, 0.7 + 0 * x),
+    "of an array": lambda x: torch.maximum(x, torch.tensor(0.7, dtype=x.dtype)),
+    "of a difference": lambda x: F.relu(3 * x - 2.1) + F.relu(5 * x - 1.5),
+    "of a quotient": lambda x: F.hardtanh(x / 0.7),
+    "by a rule of one's own": steps(0.5),
+}
+
+
+@pytest.mark.parametrize("size", [5, 1500])
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_kink_within_the_rounding_of_the_inputs_accuses_nobody(name: str, size: int) -> None:
+    """float32 has a number for 0.7, and is at a kink there; 0.7 and this number are apart."""
+    numbers = np.array([0.7, 0.3, -0.7, 0.0, 1.9], np.float32)
+    x = np.resize(numbers, size)
+    answer = examined(BESIDE[name], {"x": x}, dtype="float32")
+    assert not [f for f in answer.findings if f.severity != "note"]
+
+
+@pytest.mark.parametrize("size", [5, 1500])
+def test_a_slope_of_neither_side_is_wrong_beside_a_kink(size: int) -> None:
+    x = np.resize(np.array([0.7, 0.3, -0.2, 0.1, 1.9], np.float32), size)
+    off = function(
+        lambda x: torch.clamp(x, -0.7, 0.7),
+        lambda g, x: g * torch.where(x == x[0], 3.0, 1.0 * (x < 0.7)),
+    )
+    answer = examined(off, {"x": x}, dtype="float32")
+    assert [f for f in answer.findings if f.severity == "error"]
+
+
+@pytest.mark.parametrize("off", [1e-3, 1e-6])
+def test_what_is_further_from_a_kink_than_rounding_is_accused(off: float) -> None:
+    """1 + x rounds to 1 for small x, however exactly x is known."""
+    answer = examined(lambda x: F.relu((1 + off * x) - 1), {"x": [1e-3, 2e-4]}, dtype="float32")
+    assert bool([f for f in answer.findings if f.severity == "error"]) == (off < 1e-3)
+
+
+def test_a_right_gradient_beside_many_kinks_is_not_called_wrong() -> None:
+    x = np.resize(np.array([0.7, 0.3, -0.7, 0.0, 1.9], np.float32), 1500)
+    answer = examined(lambda x: torch.maximum(x, torch.tensor(0.7)), {"x": x}, dtype="float32")
+    assert not [f for f in answer.findings if f.severity == "error" or "wrong" in f.message]

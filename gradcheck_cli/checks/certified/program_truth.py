@@ -78,6 +78,7 @@ class ProgramTruth:
             blocks={(m, self._leaves[word]): b for (m, word), b in found.blocks.items()},
             reasons={(m, self._leaves[w]): r for (m, w), r in found.reasons.items()},
             uncertified={(m, self._leaves[w]): r for (m, w), r in found.uncertified.items()},
+            tied={(m, self._leaves[word]): mask for (m, word), mask in found.tied.items()},
             documented=tuple(self._in_leaves(one) for one in found.documented),
         )
 

@@ -24,7 +24,12 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
-from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, perturbed_leaf
+from gradcheck_cli.truth.layers.callables import (
+    STIRRED,
+    half_ulp_moves,
+    natural_size,
+    perturbed_leaf,
+)
 from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
@@ -191,8 +196,9 @@ class Rounding:
             if not left:
                 continue
             noise = self._noise(k, every, sums)
+            beside = self._slopes_beside(k, left)
             for name, errors in left.items():
-                self._judge(k, name, errors, costs[name], noise[name])
+                self._judge(k, name, errors, costs[name], noise[name], beside[name])
         self._left.clear()
 
     def _usual(self, name: str, size: float) -> float:
@@ -256,9 +262,27 @@ class Rounding:
                 self.explained[name].append(Pass("rounding", errors.count, errors.largest))
         return left
 
-    def _judge(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> None:
+    def _slopes_beside(self, k: int, every: Mapping[str, Errors]) -> dict[str, Float]:
+        """How far the remaining entries (c,) of row k @ J change when every number of the leaves
+        moves by half an ulp of the narrow dtype. Beside a kink, this is another slope."""
+        truth, found = self._truth, {name: np.zeros(e.worse.size) for name, e in every.items()}
+        for near in half_ulp_moves(truth.leaves, self._problem.dtype, self._problem.seed):
+            there = truth.pulled(truth.rows[k], Spare(near))
+            for name, errors in every.items():
+                moved = there.pop(name)
+                if moved is not None:
+                    with np.errstate(all="ignore"):
+                        np.fmax(
+                            found[name], np.abs(moved[errors.worse] - errors.right), found[name]
+                        )
+        return found
+
+    def _judge(
+        self, k: int, name: str, errors: Errors, moved: Float, noise: Float, beside: Float
+    ) -> None:
         """Keep the entries of a leaf that are off, unless rounding explains all remaining ones; it
-        moves them by `moved` in the narrow dtype, by `noise` in the highest precision (c,)."""
+        moves them by `moved` in the narrow dtype, by `noise` in the highest precision (c,), and
+        rounding the inputs takes them to slopes that are apart by `beside`."""
         fmt = FORMATS[self._problem.dtype]
         mine, right = errors.mine, errors.right
         cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
@@ -267,7 +291,9 @@ class Rounding:
             ulps = off / fmt.ulp(right)
             half = felt > fmt.lost(ERROR_BITS)
             bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
-            odd = (half & ~zero) | ~(off <= bar)
+            crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
+            odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
+            zero &= ~crosses
         self._explain(name, "zero", felt[~odd & zero])
         self._explain(name, "rounding", felt[~odd & ~zero])
         usually = errors.count - right.size

@@ -243,6 +243,17 @@ def _gradients(subject: Subject, part: Part, values: Values | None = None) -> di
     return found
 
 
+def contradicts(subject: Subject, part: Part) -> bool:
+    """Whether a slope of the part contradicts the subject's gradient there."""
+    gradients = _gradients(subject, part)
+    apart = (
+        np.abs(gradients[name][:, place] - slope.estimate.value) > slope.estimate.error
+        for name, columns in part.columns.items()
+        for place, slope in enumerate(columns.slopes)
+    )
+    return any(map(np.any, apart))
+
+
 def _certified(columns: Columns) -> TruthBlock:
     assert columns.cost is not None
     value, error, size = (

@@ -12,7 +12,13 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.large.detection_power import Promise
-from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, products_at
+from gradcheck_cli.checks.large.entry_block import (
+    JudgedPart,
+    Part,
+    contradicts,
+    judged_part,
+    products_at,
+)
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -236,7 +242,7 @@ class RandomDirections:
         judged = judged_part(self.layer, part, more)
         told, only_kinks = judged.findings, judged.harmless
         self.findings += self.keep(judged)
-        if not told and self._only_in_float64(found, part):
+        if not told and self._only_in_float64(part):
             return False
         if not told or (only_kinks and not search.complete):
             if only_kinks or found.agrees[k] or self._is_cornered(number, k, found):
@@ -272,9 +278,10 @@ class RandomDirections:
             self.layer.problem.seed,
         )
 
-    def _only_in_float64(self, found: Probe, part: Part) -> bool:
-        """Whether only the highest precision is wrong; then differences check the narrow dtype."""
-        if self.layer.narrow is self.layer.highest or not part.columns:
+    def _only_in_float64(self, part: Part) -> bool:
+        """Whether only the highest precision is wrong, at an entry that was found; then differences
+        check the narrow dtype."""
+        if self.layer.narrow is self.layer.highest or not contradicts(self.layer.highest, part):
             return False
         self.only_wide = True
         reason = (

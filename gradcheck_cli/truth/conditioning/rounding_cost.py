@@ -86,6 +86,7 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     if keys:
         some = {key: costs[key] for key in keys}
         costs |= with_moved(some, request, {key: blocks[key] for key in keys})
+    costs |= _beside_kinks(costs, request, engine, blocks, own)
     costs |= _where_lost(costs, request, blocks, own)
     return _with(truth, costs, _shaped(costs.pop(VALUE), np.shape(truth.output)))
 
@@ -334,6 +335,45 @@ def _half_of_the_digits(block: TruthBlock) -> Array:
     """Half of float64's digits of each entry, at its own size or its natural size."""
     size = np.fmax(np.abs(block.value), block.scale)
     return np.asarray(size * FORMATS["float64"].half)
+
+
+def _beside_kinks(
+    costs: Mapping[tuple[Mode, str], Cost],
+    request: TruthRequest,
+    engine: ReferenceEngine,
+    blocks: Mapping[tuple[Mode, str], TruthBlock],
+    own: Mapping[tuple[Mode, str], Array],
+) -> dict[tuple[Mode, str], Cost]:
+    """The costs with C no smaller than the change of float64's numbers when every input moves by
+    half an ulp, up or down. Beside a kink, this is the distance to another slope: relu(5 x - 1.5)
+    at the float32 next to 0.3 has the slope 5, and at half an ulp less none. Entries of which
+    float64 has lost half of the digits are left out."""
+    from reference_engine.traced import ROWS
+
+    unit = FORMATS[request.dtype].unit_roundoff
+    nodes = inlined(request.program).nodes
+    kinked = any(node.op in ROWS and ROWS[node.op].kinks_at is not None for node in nodes)
+    if not kinked or unit <= FORMATS["float64"].unit_roundoff:  # no float64 lies between others
+        return {}
+    condition = {key: cost.known_condition.copy() for key, cost in costs.items()}
+    rng = generator(request.seed, 59)
+    moving = [
+        name
+        for name, value in request.values.items()
+        if np.asarray(value).dtype.kind == "f" and name not in request.exact
+    ]
+    for _ in range(SAMPLES):
+        moves = {name: unit * signs(rng, np.shape(request.values[name])) for name in moving}
+        for way in (1, -1):
+            near = {name: request.values[name] * (1 + way * move) for name, move in moves.items()}
+            there = float64_gradients(replace(request, values={**request.values, **near}), engine)
+            found = {**there.true, VALUE: np.reshape(there.output, (1, -1))}
+            for key, largest in condition.items():
+                with np.errstate(all="ignore"):
+                    kept = np.abs(own[key] - blocks[key].value) <= _half_of_the_digits(blocks[key])
+                    change = np.where(kept, np.abs(found[key] - own[key]), 0.0)
+                condition[key] = np.fmax(largest, change)
+    return {key: replace(cost, condition=condition[key]) for key, cost in costs.items()}
 
 
 def _where_lost(

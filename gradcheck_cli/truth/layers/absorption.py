@@ -56,8 +56,9 @@ def rounding_on_the_way(subject: Subject, row: Array) -> float | None:
     """How much rounding of intermediate numbers changes row @ y; None if the run cannot be
     recorded. This is the root mean square over REPLAYS runs of the forward, in which the result of
     each operation moves at random by two unit roundoffs, up or down (Parker, Monte Carlo
-    Arithmetic, 1997). Intermediate cotangents would say the same, but a custom gradient hides them
-    and may be wrong."""
+    Arithmetic, 1997). Whole numbers are exact, unless they are so large that the dtype has hardly
+    any others: floor(x) is an index, and next to it there is none. Intermediate cotangents would
+    say the same, but a custom gradient hides them and may be wrong."""
 
     def noise() -> float:
         replay = _Replay(subject.record(row), FORMATS[subject.dtype].unit_roundoff)
@@ -100,4 +101,6 @@ class _Replay:
         if values.dtype.kind != "f":
             return result
         moved = values * (1 + 2 * self._unit * signs(self._rng, values.shape))
+        exact = (values == np.rint(values)) & (np.abs(values) <= 0.25 / self._unit)
+        moved = np.where(exact, values, moved)
         return self._execution.conversions.native(moved, result)

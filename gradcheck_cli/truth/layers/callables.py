@@ -4,7 +4,7 @@ precision that it runs in, and its gradient in that precision if they confirm it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from functools import cached_property, partial
@@ -61,6 +61,7 @@ from gradcheck_cli.truth.subdifferential import steady
 DRAWS = 4  # moves of the inputs along random signs, to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
 STIR: Step = 8.0  # roundings by which the inputs move, so that every operation rounds anew
+PAIRS = 5  # of moves by half an ulp: 31 of 32 kinks at which two numbers meet are crossed
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 
 
@@ -519,6 +520,19 @@ def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     return {
         leaf.name: perturbed_leaf(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable
     }
+
+
+def half_ulp_moves(leaves: Iterable[Leaf], dtype: str, seed: int) -> Iterator[dict[str, Array]]:
+    """The values of the leaves, each number moved by half an ulp of a dtype that is narrower than
+    theirs: all away from 0, and all towards it; and up or down at random, in PAIRS draws and the
+    opposite of each. Beside a kink, rounding the inputs takes the layer to another slope; one pair
+    in two shows this where two numbers meet."""
+    moving = [leaf for leaf in leaves if leaf.differentiable]
+    for part in (FORMATS[dtype].unit_roundoff, -FORMATS[dtype].unit_roundoff):
+        yield {leaf.name: leaf.inside(leaf.value * (1 + part)) for leaf in moving}
+        for draw in range(PAIRS):
+            rng = generator(seed, 61, draw)
+            yield {leaf.name: perturbed_leaf(leaf, part, rng) for leaf in moving}
 
 
 def perturbed_leaf(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:

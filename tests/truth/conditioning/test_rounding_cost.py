@@ -213,3 +213,20 @@ def test_a_truth_that_moves_is_ill_conditioned_in_float64_too() -> None:
     assert truth.blocks["reverse", "x"].condition[0, 0] > 0.1
     assert truth.output_cost is not None
     assert np.ravel(truth.output_cost.condition)[0] > 0.1
+
+
+# the float32 next to 0.3 is above it by a quarter of its ulp
+@pytest.mark.parametrize(
+    ("formula", "beside"),
+    [
+        ("relu(5 * x - 1.5)", 5.0),
+        ("maximum(x, 0.3) + x", 0.5),  # at the kink itself, since literals are rounded as x is
+        ("relu(5 * x - 1.49999)", 0.0),
+        ("where(5 * x > 1.5, 7 * x, x)", 6.0),
+        ("abs(5 * x - 1.5)", 10.0),
+        ("x ** 2", 0.0),
+    ],
+)
+def test_rounding_the_input_takes_it_across_a_kink(formula: str, beside: float) -> None:
+    found = block_of(formula, {"x": 0.3}).condition[0, 0]
+    assert found == pytest.approx(beside, abs=1e-6)

@@ -18,7 +18,8 @@ from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from gradcheck_cli.engines.torch.engine import TorchEngine
-from tests.checks.making import layer_problem
+from gradcheck_cli.truth.layers.absorption import rounding_on_the_way
+from tests.checks.making import layer_problem, subject_of
 from tests.every import first
 
 ENGINES = [TorchEngine, TensorFlowEngine, JaxEngine]
@@ -160,3 +161,28 @@ def test_what_is_wrong_beside_a_mask_is_found() -> None:
         return jax.nn.softmax(logits)
 
     assert "GC101" in codes(JaxEngine, masked, [0.5, 1.3])
+
+
+TABLE = np.array([3.0, -5e3, 7e6, 1.0, -2e5])
+
+
+@pytest.mark.parametrize(
+    ("engine", "layer", "absorbs"),
+    [
+        (TorchEngine, lambda x: torch.from_numpy(TABLE)[x.floor().long()] + x, False),
+        (TorchEngine, lambda x: torch.from_numpy(TABLE)[(2 * x.round() / 2).long()] * x, False),
+        (TorchEngine, lambda x: (x + 1e16) - 1e16, True),
+        (TorchEngine, lambda x: (x + 2.0**53) - 2.0**53 + x.floor(), True),
+        (TensorFlowEngine, lambda x: tf.gather(TABLE, tf.cast(tf.floor(x), tf.int64)) + x, False),
+        (JaxEngine, lambda x: jnp.asarray(TABLE)[jnp.floor(x).astype(int)] + x, False),
+        (JaxEngine, lambda x: (x + 1e16) - 1e16, True),
+    ],
+)
+def test_whole_numbers_are_no_rounded_ones(
+    engine: Callable[[], Engine], layer: Any, absorbs: bool
+) -> None:
+    """An index that rounding moved would be another one."""
+    subject = subject_of(engine(), layer, x=[2.0, 1.25, 4.0])
+    noise = rounding_on_the_way(subject, np.ones(3))
+    assert noise is not None
+    assert (noise > 0.1) == absorbs
