@@ -8,7 +8,7 @@ of failures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -40,6 +40,15 @@ class Axis:
         low, high, here = (self._scaled(one) for one in (self.low, self.high, number))
         return 0.0 if high == low else min(max((here - low) / (high - low), 0.0), 1.0)
 
+    def number(self, values: Mapping[str, Array]) -> float:
+        """The element among the values of all inputs."""
+        return float(np.ravel(values[self.input])[self.index])
+
+    def ends(self, box: Box) -> tuple[float, float]:
+        """The least and the largest number of the element in a box."""
+        low, high = (float(np.ravel(part)[self.index]) for part in box[self.input])
+        return low, high
+
     def _scaled(self, number: float) -> float:
         """The number, or its logarithm in place of the count of numbers, which is nearly linear in
         it."""
@@ -49,7 +58,7 @@ class Axis:
 
     def edges(self, box: Box) -> tuple[float, float]:
         """The positions of both ends of the box along the axis."""
-        low, high = (float(np.ravel(part)[self.index]) for part in box[self.input])
+        low, high = self.ends(box)
         return self.place(low), self.place(high)
 
 
@@ -95,8 +104,7 @@ def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int
             found[_covered(box, axes, counts, touched=False)] = "fails"
     for search in searches:
         if search.witness is not None:
-            values = search.witness.values
-            at = [axis.place(float(np.ravel(values[axis.input])[axis.index])) for axis in axes]
+            at = [axis.place(axis.number(search.witness.values)) for axis in axes]
             cell = tuple(min(int(p * n), n - 1) for p, n in zip(at, counts, strict=True))
             found[cell] = "fails" if found[cell] == "fails" else "may fail"
     return found
@@ -125,5 +133,4 @@ def thin(
         for box in search.region.boxes or () if search.verdict == "found" else ():
             first, last = axis.edges(box)
             if (last - first) * count < 1:
-                low, high = (float(np.ravel(part)[axis.index]) for part in box[axis.input])
-                yield search, low, high
+                yield search, *axis.ends(box)

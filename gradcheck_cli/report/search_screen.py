@@ -157,9 +157,8 @@ def _table(searches: Sequence[Search], axes: Sequence[Axis], dtype: str) -> Iter
             continue
         yield Text(f"{'within':<{_MARGIN}}{search.kind}")
         for axis in axes[:_MOST_IN_TABLE]:
-            low = min(float(np.ravel(box[axis.input][0])[axis.index]) for box in boxes)
-            high = max(float(np.ravel(box[axis.input][1])[axis.index]) for box in boxes)
-            where = f"{shortest(low, dtype):>16} .. {shortest(high, dtype)}"
+            lows, highs = zip(*map(axis.ends, boxes), strict=True)
+            where = f"{shortest(min(lows), dtype):>16} .. {shortest(max(highs), dtype)}"
             yield Text(f"{'':<{_MARGIN}}{axis.name:<12}{where}")
         if len(axes) > _MOST_IN_TABLE:
             yield Text(f"{'':<{_MARGIN}}and {len(axes) - _MOST_IN_TABLE} more elements")

@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-import numpy as np
-
 from gradcheck_cli.domain.decimals import shortest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import ErrorLine, Search, SearchResult
@@ -71,7 +69,8 @@ def _bars(searches: Sequence[Search], axis: Axis, dtype: str, top: int) -> Itera
         found = cells([search], [axis], [_WIDTH])
         yield from _rects(found.tolist(), y, _ROW - 6, 1)
         if search.witness is not None:
-            yield _dot(_x_position(search, axis), y + (_ROW - 6) / 2, search.kind)
+            x = _x_position(axis, axis.number(search.witness.values))
+            yield _dot(x, y + (_ROW - 6) / 2, search.kind)
     yield from _axis(axis, dtype, top + len(searches) * _ROW)
 
 
@@ -83,8 +82,9 @@ def _grid(searches: Sequence[Search], axes: Sequence[Axis], dtype: str, top: int
         yield from _rects(row, top + number * side, side, side)
     for search in searches:
         if search.witness is not None:
-            height = up.place(_number(search, up))
-            yield _dot(_x_position(search, across), top + _GRID * (1 - height), search.kind)
+            x = _x_position(across, across.number(search.witness.values))
+            height = up.place(up.number(search.witness.values))
+            yield _dot(x, top + _GRID * (1 - height), search.kind)
     yield _text(_LEFT - 90, top + 12, shortest(up.high, dtype))
     yield _text(_LEFT - 90, top + _GRID / 2, up.name)
     yield _text(_LEFT - 90, top + _GRID, shortest(up.low, dtype))
@@ -99,10 +99,10 @@ def _errors(line: ErrorLine, axis: Axis, dtype: str, top: int) -> Iterator[str]:
     points = []
     for number, error in zip(line.numbers, line.errors, strict=True):
         digits = min(-math.log10(error), most) if error > 0 else most
-        x, y = _LEFT + axis.place(number) * _WIDTH, top + _PANEL * (1 - digits / most)
+        x, y = _x_position(axis, number), top + _PANEL * (1 - digits / most)
         points.append(f"{x:.1f},{y:.1f}")
     yield f'<polyline class="error" points="{" ".join(points)}"/>'
-    x = _LEFT + axis.place(line.witness) * _WIDTH
+    x = _x_position(axis, line.witness)
     yield f'<path class="axis" stroke-dasharray="3" d="M{x:.1f} {top}V{top + _PANEL}"/>'
     yield from _axis(axis, dtype, top + _PANEL + 4)
 
@@ -128,13 +128,8 @@ def _rects(row: Sequence[Cell], y: float, height: float, side: int) -> Iterator[
             begin = end
 
 
-def _number(search: Search, axis: Axis) -> float:
-    assert search.witness is not None
-    return float(np.ravel(search.witness.values[axis.input])[axis.index])
-
-
-def _x_position(search: Search, axis: Axis) -> float:
-    return _LEFT + axis.place(_number(search, axis)) * _WIDTH
+def _x_position(axis: Axis, number: float) -> float:
+    return _LEFT + axis.place(number) * _WIDTH
 
 
 def _dot(x: float, y: float, words: str) -> str:
