@@ -34,7 +34,7 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.subjects import Subjects, draws_other_numbers, with_runs_at_point
+from gradcheck_cli.checks.subjects import Subjects, bind, draws_other_numbers, with_runs_at_point
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
@@ -311,7 +311,7 @@ class _Examination:
 
     def _compiled_in(self, dtype: str) -> Subject:
         """The layer in another dtype than the problem's, compiled for that dtype."""
-        return Subjects(self._engine, replace(self._problem, dtype=dtype)).bound(dtype)
+        return bind(self._engine, replace(self._problem, dtype=dtype))
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Compare leaves that have a surrogate with it, and the others with the derivative."""
@@ -465,7 +465,7 @@ class _Examination:
 
     def _bound_alone(self, call: CustomCall) -> Subject:
         problem = call_problem(self._problem, self._problem.dtype, call, "forward")
-        return Subjects(self._engine, problem).bound(problem.dtype)
+        return bind(self._engine, problem)
 
     def _examine_alone(self, call: CustomCall) -> LayerAnswer:
         """Examine the second derivatives of one custom call alone."""

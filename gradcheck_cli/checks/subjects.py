@@ -162,6 +162,11 @@ class Subjects:
         return self._narrow_only
 
 
+def bind(engine: Engine, problem: LayerProblem, dtype: str | None = None) -> Subject:
+    """Bind the layer of a problem in its dtype, or in another one. Raises as `Subjects.bound`."""
+    return Subjects(engine, problem).bound(dtype or problem.dtype)
+
+
 def _differentiate(subject: Subject) -> bool:
     """Run a forward and a backward pass and return True. Raises any exception of the two."""
     subject.run(Call(cotangents=np.ones((1, output_size(subject)))))
@@ -188,7 +193,7 @@ def with_runs_at_point(engine: Engine, problem: LayerProblem, failure: Failure) 
         with (
             surroundings(),
             on_the_path(problem.implementation),
-            closing(Subjects(engine, problem).bound(problem.dtype)) as subject,
+            closing(bind(engine, problem)) as subject,
         ):
             subject.value({})
             runs = True

@@ -36,7 +36,7 @@ from gradcheck_cli.checks.causes.products import (
 )
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.small import is_small
-from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.checks.subjects import bind
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array, ValuesOrNone
@@ -274,7 +274,7 @@ class WrongGradients:
         kinks: dict[str, CustomCall] = {}
         for call in in_time(executed(self._subject.record(row)), self.notes, OWN_SECONDS):
             problem = call_problem(self._problem, self._subject.dtype, call, mode)
-            with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
+            with closing(bind(self._engine, problem)) as subject:
                 if not wrong_products(subject, problem.seed, mode):
                     continue
             found = self._wrong_arguments(call, mode)
@@ -305,8 +305,7 @@ class WrongGradients:
             return finding
 
         def value() -> float | None:
-            bound = Subjects(self._engine, self._problem).bound(self._problem.dtype)
-            with closing(bound) as subject:
+            with closing(bind(self._engine, self._problem)) as subject:
                 return entry_by_mode(subject, traced, mode)
 
         with self._subject.replacing(*tried.replacement):
@@ -325,9 +324,8 @@ class WrongGradients:
         if finding.mode != "reverse" or self._designs:
             return True  # a subject holds one declaration of one backward
         declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
-        bound = Subjects(self._engine, self._problem).bound(self._subject.dtype)
         try:
-            with closing(bound) as subject:
+            with closing(bind(self._engine, self._problem, self._subject.dtype)) as subject:
                 subject.hold(declared)
                 found, bar = entry_by_differences(subject, traced)
         except NotDeclarable:
@@ -395,7 +393,7 @@ class WrongGradients:
             return max(bar, abs(found - computed)) <= MATCHES * off
 
         every = Declared({0: ByDesign("", finding.span, detach="every cut")}, None, {})
-        subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
+        subject = bind(self._engine, self._problem, self._subject.dtype)
         try:
             subject.hold(every)
             if not every.any or not is_given(subject) or is_given(self._subject):
@@ -429,7 +427,7 @@ class WrongGradients:
         if call.live is None:
             return (_Wrong(call, "", "", "", None),)
         problem = call_problem(self._problem, self._subject.dtype, call, mode)
-        with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
+        with closing(bind(self._engine, problem)) as subject:
             if not is_small(subject):
                 products = wrong_products(subject, problem.seed, mode)
                 return tuple(_of_product(call, product) for product in products)

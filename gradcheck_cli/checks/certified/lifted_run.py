@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 
-from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.checks.subjects import bind
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.layer import LayerProblem, LiftedRun, word_of
 from gradcheck_cli.engines.base import Engine
@@ -25,8 +25,11 @@ DTYPE = "float64"  # the program is compared with the layer in it, step by step
 @contextmanager
 def lifting(engine: Engine, problem: LayerProblem) -> Iterator[Subject]:
     """The layer of a problem in float64, ready to be lifted. Raises the layer's own exceptions."""
-    bound = Subjects(engine, problem).bound
-    with surroundings(), on_the_path(problem.implementation), closing(bound(DTYPE)) as subject:
+    with (
+        surroundings(),
+        on_the_path(problem.implementation),
+        closing(bind(engine, problem, DTYPE)) as subject,
+    ):
         yield subject
 
 

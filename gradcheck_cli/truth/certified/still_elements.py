@@ -28,13 +28,13 @@ def still_elements(
     if not _has_infinity(program, values, wrt):
         return {}
     numbers = plain_function(program, dtype).nodes(values)
-    hot: list[Mask] = []
+    moved: list[Mask] = []
     for index, node in enumerate(program.nodes):
         if index in moves and node.op != INPUT:
-            hot.append(_moved(program, index, hot, numbers))
+            moved.append(_moved(program, index, moved, numbers))
         else:
-            hot.append(np.broadcast_to(index in moves, node.shape))
-    return {index: ~hot[index] for index in moves if not np.all(hot[index])}
+            moved.append(np.broadcast_to(index in moves, node.shape))
+    return {index: ~moved[index] for index in moves if not np.all(moved[index])}
 
 
 def _has_infinity(program: Program, values: Mapping[str, Array], wrt: Sequence[str]) -> bool:
@@ -44,16 +44,16 @@ def _has_infinity(program: Program, values: Mapping[str, Array], wrt: Sequence[s
     return any(bool(np.any(np.isinf(x))) for x in (*constants, *inputs) if x is not None)
 
 
-def _moved(program: Program, index: int, hot: Sequence[Mask], numbers: Sequence[Any]) -> Mask:
+def _moved(program: Program, index: int, moved: Sequence[Mask], numbers: Sequence[Any]) -> Mask:
     """Mark the elements of a node that move, from those of its arguments."""
     node = program.nodes[index]
-    if node.op == "where" and not np.any(hot[node.args[0]]):
+    if node.op == "where" and not np.any(moved[node.args[0]]):
         condition, *branches = node.args
-        return np.where(numbers[condition], *(hot[i] for i in branches))
+        return np.where(numbers[condition], *(moved[i] for i in branches))
     found = np.zeros(node.shape, np.bool_)
     for place, i in enumerate(node.args):
-        found |= moved_of_argument(program, index, place)(hot[i])
+        found |= moved_of_argument(program, index, place)(moved[i])
     if node.op in SUMS:
         for i in node.args:
-            found &= ~(np.isinf(numbers[index]) & np.isinf(numbers[i]) & ~hot[i])
+            found &= ~(np.isinf(numbers[index]) & np.isinf(numbers[i]) & ~moved[i])
     return found

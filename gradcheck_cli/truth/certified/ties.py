@@ -139,7 +139,7 @@ def related(
 ) -> tuple[Spread, Spread]:
     """`moved` and `moving` of `Tied`, for an argument of shape `source` and a node of shape `y`."""
     if elementwise and broadcasts(source, y):
-        return (lambda hot: np.broadcast_to(hot, y)), (lambda hot: _folded(hot, source))
+        return (lambda mask: np.broadcast_to(mask, y)), (lambda mask: _folded(mask, source))
     axis = node.keywords.get("axis")
     axes = (axis,) if isinstance(axis, int) else axis
     if isinstance(axes, tuple) and source:
@@ -147,29 +147,29 @@ def related(
         kept = tuple(1 if i in along_them else n for i, n in enumerate(source))
         if y == source:
 
-            def along(hot: Any) -> Any:
-                return np.broadcast_to(_folded(hot, kept), source)
+            def along(mask: Any) -> Any:
+                return np.broadcast_to(_folded(mask, kept), source)
 
             return along, along
         if int(np.prod(y)) == int(np.prod(kept)):
             return (
-                lambda hot: _folded(hot, kept).reshape(y),
-                lambda hot: np.broadcast_to(hot.reshape(kept), source),
+                lambda mask: _folded(mask, kept).reshape(y),
+                lambda mask: np.broadcast_to(mask.reshape(kept), source),
             )
-    return (lambda hot: np.full(y, _or_all(hot))), (lambda hot: np.full(source, _or_all(hot)))
+    return (lambda mask: np.full(y, _or_all(mask))), (lambda mask: np.full(source, _or_all(mask)))
 
 
-def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
+def _folded(mask: Any, shape: tuple[int, ...]) -> Any:
     """Reduce a mask to `shape` with `or`, over the elements that broadcasting makes from one
     element."""
-    extra = hot.ndim - len(shape)
-    found = np.bitwise_or.reduce(hot, axis=tuple(range(extra)))
+    extra = mask.ndim - len(shape)
+    found = np.bitwise_or.reduce(mask, axis=tuple(range(extra)))
     axes = tuple(i for i, n in enumerate(shape) if n == 1)
     return np.bitwise_or.reduce(found, axis=axes, keepdims=True)
 
 
-def _or_all(hot: Any) -> Any:
-    return np.bitwise_or.reduce(hot, axis=None)
+def _or_all(mask: Any) -> Any:
+    return np.bitwise_or.reduce(mask, axis=None)
 
 
 @cached_by_program
@@ -211,12 +211,12 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
     from reference_engine.custom import custom_gradient
 
     def pull(y_bar: Any, *_: Any) -> tuple[Any, ...]:
-        return (y_bar, *(_unknown(t.moving(t.mask & _hot(y_bar))) for t in ties))
+        return (y_bar, *(_unknown(t.moving(t.mask & _nonzero(y_bar))) for t in ties))
 
     def push(y_dot: Any, *others: Any) -> Any:
         total = y_dot
         for tie, x_dot in zip(ties, others, strict=False):
-            total = total + _unknown(tie.mask & tie.moved(_hot(x_dot)))
+            total = total + _unknown(tie.mask & tie.moved(_nonzero(x_dot)))
         return total
 
     @custom_gradient(pull, push)
@@ -226,23 +226,23 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
     return same(y, *(tie.source for tie in ties))
 
 
-def _hot(x: Any) -> Mask:
+def _nonzero(x: Any) -> Mask:
     """Mark the balls that are not exactly 0. A change of higher order moves a kink by no more."""
     from reference_engine.arithmetic.arbs import unwrap
 
     return ~np.asarray(np.frompyfunc(lambda one: one == 0, 1, 1)(unwrap(x)), np.bool_)
 
 
-def _unknown(hot: Mask) -> Any:
-    """Balls that hold no number where `hot`, and zeros elsewhere."""
+def _unknown(mask: Mask) -> Any:
+    """Balls that hold no number where `mask` is set, and zeros elsewhere."""
     from flint import arb
 
     from reference_engine.arithmetic.ball_choices import NOTHING
     from reference_engine.arithmetic.balls import Ball
 
-    made = np.empty(hot.shape, dtype=object)
+    made = np.empty(mask.shape, dtype=object)
     made[...] = NOTHING
-    made[hot] = arb.nan()
+    made[mask] = arb.nan()
     return Ball(made)
 
 
@@ -251,7 +251,7 @@ def moved_of_argument(program: Program, index: int, place: int) -> Spread:
     node = program.nodes[index]
     if node.op == "matmul" and all(len(program.nodes[i].shape) > 1 for i in node.args):
         summed = (-1, -2)[place]
-        return lambda hot: np.bitwise_or.reduce(hot, axis=summed, keepdims=True)
+        return lambda mask: np.bitwise_or.reduce(mask, axis=summed, keepdims=True)
     moved, _ = _relation(program, index, node.args[place])
     return moved
 
