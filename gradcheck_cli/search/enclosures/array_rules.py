@@ -63,13 +63,12 @@ def as_enclosed(x: Any) -> Enclosed:
 def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
     """The range of x - y, and the largest distance of the computed difference from it. Infinite
     constants compare correctly with all numbers."""
-    with np.errstate(all="ignore"):
-        lo, hi = x.lo - y.hi, x.hi - y.lo
-        kept = (keeps_sign(x) & _is_exact_zero(y)) | (keeps_sign(y) & _is_exact_zero(x))
-        e = np.where(kept, 0.0, x.error + y.error)
-        e = np.where(x.bad | y.bad, np.inf, e)
-        beyond = (_is_infinite(x) & ~y.bad) | (_is_infinite(y) & ~x.bad)
-        e = np.where(beyond, 0.0, e)
+    lo, hi = x.lo - y.hi, x.hi - y.lo
+    kept = (keeps_sign(x) & _is_exact_zero(y)) | (keeps_sign(y) & _is_exact_zero(x))
+    e = np.where(kept, 0.0, x.error + y.error)
+    e = np.where(x.bad | y.bad, np.inf, e)
+    beyond = (_is_infinite(x) & ~y.bad) | (_is_infinite(y) & ~x.bad)
+    e = np.where(beyond, 0.0, e)
     return _without_nan(lo, -np.inf), _without_nan(hi, np.inf), e
 
 
@@ -97,8 +96,7 @@ def _without_nan(bounds: Bounds, end: float) -> Bounds:
 
 def _computed_range(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
     """The range of the computed difference."""
-    with np.errstate(all="ignore"):
-        low, high = np.where(e == 0, lo, lo - e), np.where(e == 0, hi, hi + e)
+    low, high = np.where(e == 0, lo, lo - e), np.where(e == 0, hi, hi + e)
     return _without_nan(low, -np.inf), _without_nan(high, np.inf)
 
 
@@ -218,11 +216,10 @@ def _where_rule(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enc
     of_x, of_y = mask.computed_true, mask.computed_false
     bad = (of_x & x.bad) | (of_y & y.bad)
     d = np.maximum(np.where(of_x, x.d, 0.0), np.where(of_y, y.d, 0.0))
-    with np.errstate(all="ignore"):
-        apart = np.maximum(np.maximum(x.hi, y.hi) - np.minimum(x.lo, y.lo), 0.0)
-        wrong = up(apart + x.error + y.error)
-        a = np.maximum(np.where(of_x, x.a, 0.0), np.where(of_y, y.a, 0.0))
-        a = np.where(mask.agree, a, wrong)
+    apart = np.maximum(np.maximum(x.hi, y.hi) - np.minimum(x.lo, y.lo), 0.0)
+    wrong = up(apart + x.error + y.error)
+    a = np.maximum(np.where(of_x, x.a, 0.0), np.where(of_y, y.a, 0.0))
+    a = np.where(mask.agree, a, wrong)
     same = (x.lo == x.hi) & (y.lo == y.hi) & (x.lo == y.lo)
     jump = mask.tie & ~same
     undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump | mask.undefined
@@ -242,13 +239,11 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     alike = rounding.flush & (x.a > 0) & (y.a > 0)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
     small = (x.d < 1) & (y.d < 1)
-    with np.errstate(all="ignore"):
-        d = np.where(small, np.maximum(x.d, y.d), 0.0)
-        a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
-        a = np.where(alike, up(a + rounding.normal), a)
+    d = np.where(small, np.maximum(x.d, y.d), 0.0)
+    a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
+    a = np.where(alike, up(a + rounding.normal), a)
     for one, other in ((x, y), (y, x)):  # one of them is certainly chosen
-        with np.errstate(all="ignore"):
-            ahead = one.lo - one.error > other.hi + other.error
+        ahead = one.lo - one.error > other.hi + other.error
         d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
     bad, undefined = x.bad | y.bad, x.undefined | y.undefined
     return unrounded(lo, hi, d, up(a), bad, undefined)
@@ -305,8 +300,7 @@ def _astype(rounding: Rounding, x: Enclosed, *, dtype: Any) -> Enclosed:
 @rule("sign")
 def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its error is 2 if the engine may have the other sign. It jumps at 0."""
-    with np.errstate(all="ignore"):
-        settled = (x.least > x.error) | keeps_sign(x)
+    settled = (x.least > x.error) | keeps_sign(x)
     a = np.where(settled, 0.0, 2.0)
     undefined = x.undefined | ((x.lo <= 0) & (x.hi >= 0))
     return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, undefined)
@@ -372,26 +366,24 @@ def accumulated(
     above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
     below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
     bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
-    with np.errstate(all="ignore"):
-        lost = (count - 1) * 2.0**-52
-        lo = (total(x.lo) - lost * total(np.abs(x.lo))) / scale
-        hi = (total(x.hi) + lost * total(np.abs(x.hi))) / scale
+    lost = (count - 1) * 2.0**-52
+    lo = (total(x.lo) - lost * total(np.abs(x.lo))) / scale
+    hi = (total(x.hi) + lost * total(np.abs(x.hi))) / scale
     if rounding.exact:
         return ranged(Enclosed(lo, hi, x.d, x.a, bad, undefined), above, below)
     gamma = max(count - 1, 0) * rounding.unit
     gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
-    with np.errstate(all="ignore"):
-        most = total(x.most)
-        alike = above | below
-        d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
-        d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
-        d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
-        a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
-        if rounding.flush:  # partial sums that cancel are flushed, too
-            kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
-            a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
-    with np.errstate(all="ignore"):  # no part of it may overflow
-        bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
+    most = total(x.most)
+    alike = above | below
+    d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
+    d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
+    d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
+    a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
+    if rounding.flush:  # partial sums that cancel are flushed, too
+        kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
+        a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
+    # no part of it may overflow
+    bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
     once = rounding.unit if scale == 1 else rounding.quotient
     once = 0.0 if count <= 1 and scale == 1 else once
     least = rounding.least if scale != 1 else sums(rounding)
@@ -417,14 +409,13 @@ def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
     above 1, and each underflow costs at most `least` times that."""
     flat, kept = in_lines(x, axis)
     count = flat.lo.shape[-1]
-    with np.errstate(all="ignore"):
-        lo, hi = flat.lo[..., 0], flat.hi[..., 0]
-        for i in range(1, count):
-            lo, hi = outward(*products(between(lo, hi), flat.map(lambda p, i=i: p[..., i]), False))
-        growth = np.prod(np.maximum(up(flat.most * (1 + flat.d) + flat.a), 1.0), axis=-1)
-        u = (1 + rounding.unit) ** count
-        d = up(np.prod(1 + flat.d, axis=-1) * u - 1)
-        a = up(growth * u * (np.sum(flat.a, axis=-1) + count * rounding.least))
+    lo, hi = flat.lo[..., 0], flat.hi[..., 0]
+    for i in range(1, count):
+        lo, hi = outward(*products(between(lo, hi), flat.map(lambda p, i=i: p[..., i]), False))
+    growth = np.prod(np.maximum(up(flat.most * (1 + flat.d) + flat.a), 1.0), axis=-1)
+    u = (1 + rounding.unit) ** count
+    d = up(np.prod(1 + flat.d, axis=-1) * u - 1)
+    a = up(growth * u * (np.sum(flat.a, axis=-1) + count * rounding.least))
     bad = np.any(flat.bad, axis=-1) | ~(up(growth * u) <= rounding.largest)
     found = rounded(rounding, Enclosed(lo, hi, d, a, bad, np.any(flat.undefined, axis=-1)))
     return found.map(lambda part: part.reshape(kept)) if keepdims else found
@@ -536,26 +527,25 @@ def _exponentials(
     exp(0), which is 1 in every engine. For others, x - max x is rounded: by u t at a distance t,
     and u t exp(-t) is below 0.37 u. The sum is at least 1."""
     count, u = x.lo.shape[axis], rounding.unit
-    with np.errstate(all="ignore"):
-        e = np.where(x.bad, np.inf, x.error)
-        low, high = x.lo - e, x.hi + e
-        top = np.max(low, axis=axis, keepdims=True)
-        near = np.maximum(top - high, 0.0)
-        far = np.max(high, axis=axis, keepdims=True) - low
-        parts = np.exp(-near) * (1 + 2.0**-40)
-        own = times * rounding.library
-        terms = parts * own + u * np.where(near > 1, near * parts, 0.37) + rounding.library_least
-        rest, off = (  # without one that may be the largest
-            up(np.sum(p, axis=axis, keepdims=True) - np.max(p, axis=axis, keepdims=True))
-            for p in (parts, terms)
-        )
-        off = off * (1 + own + u * far.max(axis=axis, keepdims=True)) + 2 * (count - 1) * u
-        off = np.where(off < 0.5, -np.log1p(-off), np.inf)
-        order = np.sort(high, axis=axis)
-        best, second = (np.take(order, [-i], axis=axis) for i in (1, min(2, count)))
-        others = np.where(high == best, second, best)
-        each = np.where((low > others) | (count == 1), 0.0, up(own + u * far))
-        moved = np.max(e, axis=axis, keepdims=True)
+    e = np.where(x.bad, np.inf, x.error)
+    low, high = x.lo - e, x.hi + e
+    top = np.max(low, axis=axis, keepdims=True)
+    near = np.maximum(top - high, 0.0)
+    far = np.max(high, axis=axis, keepdims=True) - low
+    parts = np.exp(-near) * (1 + 2.0**-40)
+    own = times * rounding.library
+    terms = parts * own + u * np.where(near > 1, near * parts, 0.37) + rounding.library_least
+    rest, off = (  # without one that may be the largest
+        up(np.sum(p, axis=axis, keepdims=True) - np.max(p, axis=axis, keepdims=True))
+        for p in (parts, terms)
+    )
+    off = off * (1 + own + u * far.max(axis=axis, keepdims=True)) + 2 * (count - 1) * u
+    off = np.where(off < 0.5, -np.log1p(-off), np.inf)
+    order = np.sort(high, axis=axis)
+    best, second = (np.take(order, [-i], axis=axis) for i in (1, min(2, count)))
+    others = np.where(high == best, second, best)
+    each = np.where((low > others) | (count == 1), 0.0, up(own + u * far))
+    moved = np.max(e, axis=axis, keepdims=True)
     return _Exponentials(
         moved, rest + count * 2.0**-50, off, np.where(np.isnan(each), np.inf, each)
     )
@@ -574,12 +564,11 @@ def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     computed as exp(x_i - max x) / sum, or times the reciprocal of the sum."""
     axis = _only_axis(axis)
     count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
-    with np.errstate(all="ignore"):
-        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
-        slop = 2.0**-49 * count * (np.abs(span) + count + 4)
-        lo = _shares(x.lo, x.hi, axis) * (1 - slop)
-        hi = _shares(x.hi, x.lo, axis) * (1 + slop)
-        d = up(np.expm1(up(2 * parts.moved + parts.off + parts.each) + 3 * rounding.unit))
+    span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
+    slop = 2.0**-49 * count * (np.abs(span) + count + 4)
+    lo = _shares(x.lo, x.hi, axis) * (1 - slop)
+    hi = _shares(x.hi, x.lo, axis) * (1 + slop)
+    d = up(np.expm1(up(2 * parts.moved + parts.off + parts.each) + 3 * rounding.unit))
     d = np.where(np.isnan(d), np.inf, d)
     bad, undefined = _any_along(x, axis)
     part = Enclosed(lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined)
@@ -617,10 +606,9 @@ def _logsumexp(
     the largest of them."""
     flat, kept = in_lines(x, axis)
     count, parts = flat.lo.shape[-1], _exponentials(rounding, flat, -1, 1.0)
-    with np.errstate(all="ignore"):
-        lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
-        slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)
-        a = up(parts.moved + _of_log(rounding, parts))[..., 0]
+    lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
+    slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)
+    a = up(parts.moved + _of_log(rounding, parts))[..., 0]
     bad, undefined = np.any(flat.bad, axis=-1), np.any(flat.undefined, axis=-1)
     value = Enclosed(lo - slop, hi + slop, np.zeros(lo.shape), a, bad, undefined)
     found = rounded(rounding, value)
@@ -649,12 +637,11 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
     0."""
     axis = _only_axis(axis)
     count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
-    with np.errstate(all="ignore"):
-        lo, hi = _log_shares(x.lo, x.hi, axis), _log_shares(x.hi, x.lo, axis)
-        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
-        slop = 2.0**-46 * count * (1 + count + np.abs(span))
-        a = up(2 * parts.moved + _of_log(rounding, parts)) + rounding.library_least
-        d = np.full(lo.shape, rounding.unit)
+    lo, hi = _log_shares(x.lo, x.hi, axis), _log_shares(x.hi, x.lo, axis)
+    span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
+    slop = 2.0**-46 * count * (1 + count + np.abs(span))
+    a = up(2 * parts.moved + _of_log(rounding, parts)) + rounding.library_least
+    d = np.full(lo.shape, rounding.unit)
     bad, undefined = _any_along(x, axis)
     a = np.broadcast_to(a, lo.shape)
     found = rounded(rounding, Enclosed(lo - slop, hi + slop, d, a, bad, undefined))
@@ -720,20 +707,19 @@ def _var(
     def over(function: Any, part: Any) -> Any:
         return function(part, axis=axes, keepdims=keepdims)
 
-    with np.errstate(all="ignore"):
-        e = over(np.max, np.where(x.bad, np.inf, x.error))
-        span = over(np.max, x.hi) - over(np.min, x.lo)
-        most = over(np.max, x.most)
-        hi = spread * span * span / 4
-        apart = np.maximum(over(np.max, x.lo) - over(np.min, x.hi), 0.0)
-        lo = spread * apart * apart / (2 * count)
-        wide = span + 2 * e
-        own = 8 * (count + 2) * rounding.unit
-        r = own * (most + e)
-        a = up(spread * (4 * e * wide + r * wide + r * r + count * rounding.least))
-        # neither the sum of the numbers nor that of the squares may overflow
-        total, squares = up(count * (most + e)), up(count * (wide + 2 * r) ** 2)
-        beyond = ~((total * (1 + own) <= rounding.largest) & (squares <= rounding.largest))
+    e = over(np.max, np.where(x.bad, np.inf, x.error))
+    span = over(np.max, x.hi) - over(np.min, x.lo)
+    most = over(np.max, x.most)
+    hi = spread * span * span / 4
+    apart = np.maximum(over(np.max, x.lo) - over(np.min, x.hi), 0.0)
+    lo = spread * apart * apart / (2 * count)
+    wide = span + 2 * e
+    own = 8 * (count + 2) * rounding.unit
+    r = own * (most + e)
+    a = up(spread * (4 * e * wide + r * wide + r * r + count * rounding.least))
+    # neither the sum of the numbers nor that of the squares may overflow
+    total, squares = up(count * (most + e)), up(count * (wide + 2 * r) ** 2)
+    beyond = ~((total * (1 + own) <= rounding.largest) & (squares <= rounding.largest))
     bad, undefined = over(np.any, x.bad) | beyond, over(np.any, x.undefined)
     d = np.full(np.shape(lo), own)
     return rounded(rounding, Enclosed(lo, hi, d, a, bad, undefined), above=True)

@@ -292,13 +292,12 @@ def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
         flat = _flat(values[index], groups)
         if flat is None or not isinstance(found, Mask):
             return found
-        with np.errstate(all="ignore"):
-            e = np.where(flat.bad, np.inf, flat.error)
-            low, high = flat.lo - e, flat.hi + e
-            low, high = (low, high) if sign > 0 else (-high, -low)
-            kept = (low > _KEPT) | (high < -_KEPT)
-            ahead = (low[:, :, None] > high[:, None, :]) & (kept[:, :, None] | kept[:, None, :])
-            same = (e == 0) | (not again)
+        e = np.where(flat.bad, np.inf, flat.error)
+        low, high = flat.lo - e, flat.hi + e
+        low, high = (low, high) if sign > 0 else (-high, -low)
+        kept = (low > _KEPT) | (high < -_KEPT)
+        ahead = (low[:, :, None] > high[:, None, :]) & (kept[:, :, None] | kept[:, None, :])
+        same = (e == 0) | (not again)
         first = (np.all(ahead | ~others, axis=2) & same).reshape(found.true.shape)
         not_first = np.any(ahead & others, axis=1).reshape(found.true.shape)
         known = first | not_first
@@ -356,8 +355,7 @@ def _between_functions(index: int, ends: Callable[[Enclosed], Iterable[Bounds]])
     def fact(x: Enclosed, values: list[Any]) -> Enclosed:
         if not isinstance(values[index], Enclosed):
             return x
-        with np.errstate(all="ignore"):
-            lo, hi = ends(values[index])
+        lo, hi = ends(values[index])
         return _narrowed(x, lo * (1 - _SLOP), hi * (1 + _SLOP) + _SLOP * 1e-290)
 
     return fact

@@ -65,11 +65,10 @@ def from_zero(x: Enclosed, slope: Bounds, part: Bounds) -> tuple[Bounds, Bounds]
     """d and a of a function with f(0) = 0, a slope of at most `slope`, and |x| <= `part` |f(x)|. An
     error d |x| of its argument becomes one of d `slope` `part` |f(x)|, however small x is. If this
     factor is large, the error at the largest |x| is used instead."""
-    with np.errstate(all="ignore"):
-        factor = up(slope * part)
-        near = factor <= _NEAR
-        d = np.where(near, np.where(x.d == 0, 0.0, x.d * factor), 0.0)
-        a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), error_of(x) * slope)
+    factor = up(slope * part)
+    near = factor <= _NEAR
+    d = np.where(near, np.where(x.d == 0, 0.0, x.d * factor), 0.0)
+    a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), error_of(x) * slope)
     return up(d), np.where(error_of(x) == 0, 0.0, up(a))
 
 
@@ -83,15 +82,14 @@ def _power_of(function: Any, turned: float) -> Rule:
     the result is almost 0, however large the error is."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            ends = function(x.lo), function(x.hi)
-            own = turned * rounding.unit
-            above = np.maximum(x.hi, x.hi * (1 - x.d) + x.a) * (1 - min(own, 1.0))
-            top = up(function(above))
-            gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
-            x = replace(x, bad=x.bad & ~(gone & x.overflows))
-            moves = error_of(x) + (0.0 if turned == 0 else own * (x.most + error_of(x)))
-            d = np.where(gone, 0.0, up(np.expm1(moves)))
+        ends = function(x.lo), function(x.hi)
+        own = turned * rounding.unit
+        above = np.maximum(x.hi, x.hi * (1 - x.d) + x.a) * (1 - min(own, 1.0))
+        top = up(function(above))
+        gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
+        x = replace(x, bad=x.bad & ~(gone & x.overflows))
+        moves = error_of(x) + (0.0 if turned == 0 else own * (x.most + error_of(x)))
+        d = np.where(gone, 0.0, up(np.expm1(moves)))
         a = np.where(gone, top, 0.0)
         how: Any = {"within": (0.0, np.inf), "plain": True, "single": turned == 0}
         found = library(rounding, x, ends, d, a, **how)
@@ -110,10 +108,9 @@ RULES["exp2"] = _power_of(np.exp2, 1.4)
 @rule("expm1")
 def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its slope is exp(x). expm1(x) / x increases with x, and is 1 at 0."""
-    with np.errstate(all="ignore"):
-        ends = np.expm1(x.lo), np.expm1(x.hi)
-        slope = np.exp(x.hi + error_of(x))
-        part = np.where(x.lo < 0, x.lo / np.expm1(x.lo), 1.0)
+    ends = np.expm1(x.lo), np.expm1(x.hi)
+    slope = np.exp(x.hi + error_of(x))
+    part = np.where(x.lo < 0, x.lo / np.expm1(x.lo), 1.0)
     d, a = from_zero(x, slope, part)
     flush = rounding.flush
     return library(rounding, x, ends, d, a, within=(-1.0, np.inf), plain=flush, single=True)
@@ -126,17 +123,16 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
 
     def rule(rounding: Rounding, number: Enclosed) -> Enclosed:
         x = or_overflowing(number)
-        with np.errstate(all="ignore"):
-            least = shift + x.lo
-            e = x.relative if shift == 0 else up(error_of(x) / least)
-            pole = least <= 0
-            bad = pole | ~(e < 1)
-            ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
-            d, a = np.zeros(e.shape), np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
-            if shift:
-                top = np.maximum(x.hi, 0.0)
-                part = np.where(top > 0, top / np.log1p(top), 1.0)
-                d, a = from_zero(x, 1 / (least * (1 - e)), part)
+        least = shift + x.lo
+        e = x.relative if shift == 0 else up(error_of(x) / least)
+        pole = least <= 0
+        bad = pole | ~(e < 1)
+        ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
+        d, a = np.zeros(e.shape), np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
+        if shift:
+            top = np.maximum(x.hi, 0.0)
+            part = np.where(top > 0, top / np.log1p(top), 1.0)
+            d, a = from_zero(x, 1 / (least * (1 - e)), part)
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
         rough = bool(shift) & rounding.loose & ~(x.lo > _LOG1P_FROM)
         d = up(d + np.where(rough, _LOG1P, 0.0))
@@ -165,8 +161,7 @@ def _concave(function: Any, within: tuple[float, float]) -> Rule:
     """An odd function, concave above 0, with a slope of at most 1: f((1 + d) x) <= (1 + d) f(x)."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            ends = function(x.lo), function(x.hi)
+        ends = function(x.lo), function(x.hi)
         flush = rounding.flush
         return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush, single=True)
 
@@ -187,9 +182,8 @@ RULES["asinh"] = _concave(np.arcsinh, (-np.inf, np.inf))
 def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its logarithm has a slope below 1. Computed as 1 / (1 + exp(-x)) it is 0 where exp(-x)
     overflows; the exact number is then below the smallest normal one."""
-    with np.errstate(all="ignore"):
-        ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
-        d = up(np.expm1(error_of(x)) + rounding.approximation)
+    ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
+    d = up(np.expm1(error_of(x)) + rounding.approximation)
     least = rounding.normal
     return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
 
@@ -206,10 +200,9 @@ def _logistic_density(rate: float, top: float) -> Rule:
     logarithm is below `rate` in size."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            e_far, e_near = (np.exp(-rate * size) for size in (x.most, x.least))
-            ends = 4 * top * e_far / (1 + e_far) ** 2, 4 * top * e_near / (1 + e_near) ** 2
-            d = up(np.expm1(rate * error_of(x)))
+        e_far, e_near = (np.exp(-rate * size) for size in (x.most, x.least))
+        ends = 4 * top * e_far / (1 + e_far) ** 2, 4 * top * e_near / (1 + e_near) ** 2
+        d = up(np.expm1(rate * error_of(x)))
         least = rounding.normal
         return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, top))
 
@@ -222,9 +215,8 @@ RULES["sech_squared"] = _logistic_density(2, 1.0)
 
 @rule("softplus")
 def softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
-    with np.errstate(all="ignore"):
-        ends = np.logaddexp(0, x.lo), np.logaddexp(0, x.hi)
-        d = up(np.expm1(error_of(x)))
+    ends = np.logaddexp(0, x.lo), np.logaddexp(0, x.hi)
+    d = up(np.expm1(error_of(x)))
     found = library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
     return found
 
@@ -234,18 +226,16 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
     k."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            ends = function(x.lo), function(x.hi)
-            lo, hi = np.minimum(*ends), np.maximum(*ends)
-            hi = np.where(_meets(x, crest), 1.0, hi)
-            lo = np.where(_meets(x, trough), -1.0, lo)
-            far = ~(x.most < 2.0**40)
+        ends = function(x.lo), function(x.hi)
+        lo, hi = np.minimum(*ends), np.maximum(*ends)
+        hi = np.where(_meets(x, crest), 1.0, hi)
+        lo = np.where(_meets(x, trough), -1.0, lo)
+        far = ~(x.most < 2.0**40)
         ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
         d, a = np.zeros(x.lo.shape), error_of(x)
         if function is np.sin:
-            with np.errstate(all="ignore"):
-                size = np.minimum(x.most, 3.0)
-                part = np.where(size > 0, size / np.sin(size), 1.0)
+            size = np.minimum(x.most, 3.0)
+            part = np.where(size > 0, size / np.sin(size), 1.0)
             d, a = from_zero(x, np.ones(d.shape), np.where(x.most < 3.0, part, np.inf))
         flush = rounding.flush
         return library(rounding, x, ends, d, a, within=(-1.0, 1.0), plain=flush, single=True)
@@ -269,9 +259,8 @@ RULES["cos"] = _wave(np.cos, 0.0, np.pi)
 def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its logarithm has a slope below 1. It may be computed by exp(|x| - log 2), whose argument is
     rounded, or by exp(|x|), which overflows earlier."""
-    with np.errstate(all="ignore"):
-        d = up(np.expm1(error_of(x)) + 2 * x.most * rounding.unit)
-        ends = np.cosh(x.least), np.cosh(x.most)
+    d = up(np.expm1(error_of(x)) + 2 * x.most * rounding.unit)
+    ends = np.cosh(x.least), np.cosh(x.most)
     bad = beyond_exp(rounding, x)
     return library(rounding, x, ends, d, np.zeros(d.shape), bad, within=(1.0, np.inf))
 
@@ -279,32 +268,29 @@ def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("sinh")
 def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Computed like cosh."""
-    with np.errstate(all="ignore"):
-        ends = np.sinh(x.lo), np.sinh(x.hi)
-        d, a = from_zero(x, np.cosh(x.most + error_of(x)), np.ones(x.lo.shape))
-        d = up(d + 2 * x.most * rounding.unit)
+    ends = np.sinh(x.lo), np.sinh(x.hi)
+    d, a = from_zero(x, np.cosh(x.most + error_of(x)), np.ones(x.lo.shape))
+    d = up(d + 2 * x.most * rounding.unit)
     return library(rounding, x, ends, d, a, beyond_exp(rounding, x), plain=rounding.flush)
 
 
 def beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
     """Whether exp(|x|) may overflow in the format in which functions are computed."""
     largest = max(rounding.largest, float(np.finfo(np.float32).max))
-    with np.errstate(all="ignore"):
-        return np.asarray(~(x.most + error_of(x) < np.log(largest) * (1 - rounding.library)))
+    return np.asarray(~(x.most + error_of(x) < np.log(largest) * (1 - rounding.library)))
 
 
 @rule("tan")
 def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The tangent between two poles."""
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        wide = Enclosed(x.lo - e, x.hi + e, x.d, x.a, x.bad, x.undefined)
-        pole = _meets(wide, np.pi / 2) | _meets(wide, -np.pi / 2)
-        real = _meets(x, np.pi / 2) | _meets(x, -np.pi / 2)
-        ends = np.where(real, -np.inf, np.tan(x.lo)), np.where(real, np.inf, np.tan(x.hi))
-        steepest = 1 + np.maximum(np.tan(wide.lo) ** 2, np.tan(wide.hi) ** 2)
-        part = np.where(wide.most < np.pi / 2, 1.0, np.inf)
-        d, a = from_zero(x, steepest * (1 + 1e-6), part)
+    e = error_of(x)
+    wide = Enclosed(x.lo - e, x.hi + e, x.d, x.a, x.bad, x.undefined)
+    pole = _meets(wide, np.pi / 2) | _meets(wide, -np.pi / 2)
+    real = _meets(x, np.pi / 2) | _meets(x, -np.pi / 2)
+    ends = np.where(real, -np.inf, np.tan(x.lo)), np.where(real, np.inf, np.tan(x.hi))
+    steepest = 1 + np.maximum(np.tan(wide.lo) ** 2, np.tan(wide.hi) ** 2)
+    part = np.where(wide.most < np.pi / 2, 1.0, np.inf)
+    d, a = from_zero(x, steepest * (1 + 1e-6), part)
     flush = rounding.flush
     return library(rounding, x, ends, d, a, pole | real, real, plain=flush, single=True)
 
@@ -313,14 +299,13 @@ def _on_one(function: Any, falls: bool) -> Rule:
     """asin or acos, whose slope has poles at -1 and 1."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            e = error_of(x)
-            most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
-            ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
-            ends = ends[::-1] if falls else ends
-            part = np.full(e.shape, np.inf if falls else 1.0)
-            d, a = from_zero(x, 1 / np.sqrt((1 - most) * (1 + most)), part)
-            bad = ~(most <= 1) | ~np.isfinite(a)
+        e = error_of(x)
+        most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
+        ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
+        ends = ends[::-1] if falls else ends
+        part = np.full(e.shape, np.inf if falls else 1.0)
+        d, a = from_zero(x, 1 / np.sqrt((1 - most) * (1 + most)), part)
+        bad = ~(most <= 1) | ~np.isfinite(a)
         d, least = up(np.nan_to_num(d) + rounding.approximation), steady(rounding)
         return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, least=least)
 
@@ -335,24 +320,22 @@ RULES["acos"] = _on_one(np.arccos, True)
 def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
     """|cbrt(x + e) - cbrt(x)| <= d |cbrt(x)| + 2 cbrt(a / 2), or a / x^(2/3). Of numbers that it
     flushes, JAX has -5.6e-16 for the root."""
-    with np.errstate(all="ignore"):
-        ends = np.cbrt(x.lo), np.cbrt(x.hi)
-        lowest = x.least * (1 - np.minimum(x.d, 1))
-        steep = np.where(lowest >= x.a, x.a / np.cbrt(lowest) ** 2, np.inf)
-        a = np.where(x.a == 0, 0.0, up(np.minimum(1.6 * np.cbrt(x.a), steep)))
-        a = a + np.where(np.asarray(x.flushed) > 0, _CBRT_OF_FLUSHED, 0.0)
+    ends = np.cbrt(x.lo), np.cbrt(x.hi)
+    lowest = x.least * (1 - np.minimum(x.d, 1))
+    steep = np.where(lowest >= x.a, x.a / np.cbrt(lowest) ** 2, np.inf)
+    a = np.where(x.a == 0, 0.0, up(np.minimum(1.6 * np.cbrt(x.a), steep)))
+    a = a + np.where(np.asarray(x.flushed) > 0, _CBRT_OF_FLUSHED, 0.0)
     return library(rounding, x, ends, along(x.d), a, False, x.least <= 0)
 
 
 @rule("atanh")
 def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """It may be computed as (log1p(x) - log1p(-x)) / 2."""
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
-        ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
-        d, a = from_zero(x, 1 / ((1 - most) * (1 + most)), np.ones(e.shape))
-        bad = ~(most < 1)
+    e = error_of(x)
+    most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
+    ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
+    d, a = from_zero(x, 1 / ((1 - most) * (1 + most)), np.ones(e.shape))
+    bad = ~(most < 1)
     d = up(np.where(bad, 0.0, d) + (_LOG1P if rounding.loose else 0.0))
     a = np.where(bad, np.inf, a)
     return library(rounding, x, ends, d, a, bad, x.most >= 1, plain=rounding.flush)
@@ -360,12 +343,11 @@ def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("acosh")
 def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        low = x.lo - e
-        ends = np.arccosh(np.maximum(x.lo, 1)), np.arccosh(np.maximum(x.hi, 1))
-        a = np.where(e == 0, 0.0, up(e / np.sqrt((low - 1) * (low + 1))))
-        bad = ~(low >= 1) | ~np.isfinite(a)
+    e = error_of(x)
+    low = x.lo - e
+    ends = np.arccosh(np.maximum(x.lo, 1)), np.arccosh(np.maximum(x.hi, 1))
+    a = np.where(e == 0, 0.0, up(e / np.sqrt((low - 1) * (low + 1))))
+    bad = ~(low >= 1) | ~np.isfinite(a)
     zero, least = np.zeros(a.shape), steady(rounding)
     a = np.where(bad, np.inf, a)
     return library(rounding, x, ends, zero, a, bad, x.lo <= 1, least=least)
@@ -374,14 +356,13 @@ def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("log1mexp")
 def _log1mexp(rounding: Rounding, x: Enclosed) -> Enclosed:
     """log(1 - exp(-x)) increases to 0, with slope 1 / (exp(x) - 1)."""
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        lowest = x.lo - e
-        bad, pole = ~(lowest > 0), x.lo <= 0
-        a = np.where(e == 0, 0.0, up(e / np.expm1(lowest)))
-        ends = (np.log(-np.expm1(-np.maximum(t, 0))) for t in (x.lo, x.hi))
-        far = (np.log1p(-np.exp(-np.maximum(t, 0))) for t in (x.lo, x.hi))
-        lo, hi = (np.where(t < 0.7, p, q) for t, p, q in zip((x.lo, x.hi), ends, far, strict=True))
-        lo, hi = lo - np.abs(lo) * 2.0**-46, hi + np.abs(hi) * 2.0**-46
+    e = error_of(x)
+    lowest = x.lo - e
+    bad, pole = ~(lowest > 0), x.lo <= 0
+    a = np.where(e == 0, 0.0, up(e / np.expm1(lowest)))
+    ends = (np.log(-np.expm1(-np.maximum(t, 0))) for t in (x.lo, x.hi))
+    far = (np.log1p(-np.exp(-np.maximum(t, 0))) for t in (x.lo, x.hi))
+    lo, hi = (np.where(t < 0.7, p, q) for t, p, q in zip((x.lo, x.hi), ends, far, strict=True))
+    lo, hi = lo - np.abs(lo) * 2.0**-46, hi + np.abs(hi) * 2.0**-46
     a, d = np.where(bad, np.inf, a), np.full(a.shape, 4 * rounding.library)
     return library(rounding, x, (lo, hi), d, a, bad, pole, within=(-np.inf, 0.0))

@@ -125,17 +125,16 @@ def _factored(rounding: Rounding, x: Enclosed) -> _Factored:
     count = x.lo.shape[-1]
     if x.lo.shape[-2:] != (count, count) or not 0 < count <= _MOST_ROWS:
         raise no_rule("a matrix of so many rows")
-    with np.errstate(all="ignore"):
-        error = np.where(x.bad, np.inf, x.error)
-        most = np.max(x.most + error, axis=(-2, -1), keepdims=True)
-        gamma = 6 * count * rounding.unit
-        gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
-        pivots = 2.0 ** (count - 1) * most * (1 + gamma)
-        least = max(rounding.least, rounding.normal if rounding.loose else 0.0)
-        off = up(error + gamma * count * pivots + 4 * count * least * (1 + most))
-        exact = _ranges(x.lo, x.hi)
-        near = _ranges(x.lo - off, x.hi + off)
-        bad = np.any(x.bad, axis=(-2, -1)) | ~(count * pivots[..., 0, 0] < rounding.largest)
+    error = np.where(x.bad, np.inf, x.error)
+    most = np.max(x.most + error, axis=(-2, -1), keepdims=True)
+    gamma = 6 * count * rounding.unit
+    gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
+    pivots = 2.0 ** (count - 1) * most * (1 + gamma)
+    least = max(rounding.least, rounding.normal if rounding.loose else 0.0)
+    off = up(error + gamma * count * pivots + 4 * count * least * (1 + most))
+    exact = _ranges(x.lo, x.hi)
+    near = _ranges(x.lo - off, x.hi + off)
+    bad = np.any(x.bad, axis=(-2, -1)) | ~(count * pivots[..., 0, 0] < rounding.largest)
     undefined = np.any(x.undefined, axis=(-2, -1))
     return _Factored(exact, near, off, pivots[..., 0, 0], bad, undefined)
 
@@ -152,11 +151,10 @@ def _det(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The product of the pivots, in any order."""
     found = _factored(rounding, x)
     count = x.lo.shape[-1]
-    with np.errstate(all="ignore"):
-        own = 2 * (count + 1) * rounding.unit
-        whole = np.maximum(found.pivots, 1.0) ** count
-        a = up(_determinant_error(found) * (1 + own) + count * rounding.least * whole)
-        bad = found.bad | ~(2 * whole < rounding.largest) | ~np.isfinite(a)
+    own = 2 * (count + 1) * rounding.unit
+    whole = np.maximum(found.pivots, 1.0) ** count
+    a = up(_determinant_error(found) * (1 + own) + count * rounding.least * whole)
+    bad = found.bad | ~(2 * whole < rounding.largest) | ~np.isfinite(a)
     d = np.full(a.shape, own)
     return rounded(rounding, Enclosed(*found.exact.det, d, a, bad, found.undefined))
 
@@ -176,16 +174,15 @@ def _log_size(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The sum of the logarithms of the pivots. None of them is small if the determinant is not."""
     found = _factored(rounding, x)
     count, det = x.lo.shape[-1], found.exact.det
-    with np.errstate(all="ignore"):
-        least = found.near.least
-        smallest = least / found.pivots ** (count - 1)
-        each = np.maximum(np.abs(np.log(found.pivots)), np.abs(np.log(smallest)))
-        own = count * each * (rounding.library + 2 * count * rounding.unit)
-        a = up(_determinant_error(found) / least + own + count * rounding.library_least)
-        lo, hi = np.log(found.exact.least), np.log(_most(det))
-        lo, hi = lo - 2.0**-48 * (1 + np.abs(lo)), hi + 2.0**-48 * (1 + np.abs(hi))
-        pole = ~found.exact.regular
-        bad = found.bad | ~found.near.regular | ~(smallest > rounding.normal) | ~np.isfinite(a)
+    least = found.near.least
+    smallest = least / found.pivots ** (count - 1)
+    each = np.maximum(np.abs(np.log(found.pivots)), np.abs(np.log(smallest)))
+    own = count * each * (rounding.library + 2 * count * rounding.unit)
+    a = up(_determinant_error(found) / least + own + count * rounding.library_least)
+    lo, hi = np.log(found.exact.least), np.log(_most(det))
+    lo, hi = lo - 2.0**-48 * (1 + np.abs(lo)), hi + 2.0**-48 * (1 + np.abs(hi))
+    pole = ~found.exact.regular
+    bad = found.bad | ~found.near.regular | ~(smallest > rounding.normal) | ~np.isfinite(a)
     zero = np.zeros(a.shape)
     a, lo = np.where(bad, np.inf, a), np.where(pole, -np.inf, lo)
     return rounded(rounding, Enclosed(lo, hi, zero, a, bad, found.undefined | pole))
@@ -208,22 +205,21 @@ def _solve(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     if y.lo.ndim != x.lo.ndim:
         raise no_rule("solve of a vector beside a stack")
     size = range(x.lo.shape[-1])
-    with np.errstate(all="ignore"):
-        inverse, near = found.exact.inverse(), found.near.inverse()
-        rows = []
-        for i in size:
-            total = None
-            for j in size:
-                element = tuple(end[..., None] for end in inverse[i][j])
-                part = _times(element, (y.lo[..., j, :], y.hi[..., j, :]))  # type: ignore[arg-type]
-                total = part if total is None else _plus(total, part)
-            assert total is not None
-            rows.append(total)
-        lo, hi = (np.stack(ends, axis=-2) for ends in zip(*rows, strict=True))
-        sizes = np.maximum(np.abs(lo), np.abs(hi))
-        moved = found.off @ sizes + np.where(y.bad, np.inf, y.error)
-        spread = np.stack([np.stack([_most(near[i][j]) for j in size], -1) for i in size], -2)
-        a = up(spread @ moved * (1 + 2.0**-40)) + rounding.least
+    inverse, near = found.exact.inverse(), found.near.inverse()
+    rows = []
+    for i in size:
+        total = None
+        for j in size:
+            element = tuple(end[..., None] for end in inverse[i][j])
+            part = _times(element, (y.lo[..., j, :], y.hi[..., j, :]))  # type: ignore[arg-type]
+            total = part if total is None else _plus(total, part)
+        assert total is not None
+        rows.append(total)
+    lo, hi = (np.stack(ends, axis=-2) for ends in zip(*rows, strict=True))
+    sizes = np.maximum(np.abs(lo), np.abs(hi))
+    moved = found.off @ sizes + np.where(y.bad, np.inf, y.error)
+    spread = np.stack([np.stack([_most(near[i][j]) for j in size], -1) for i in size], -2)
+    a = up(spread @ moved * (1 + 2.0**-40)) + rounding.least
     one = (*([slice(None)] * (lo.ndim - 2)), None, None)
     bad = (found.bad | ~found.near.regular)[one] | np.any(y.bad, axis=-2, keepdims=True)
     pole = (found.undefined | ~found.exact.regular)[one]

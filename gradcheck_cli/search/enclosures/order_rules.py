@@ -32,10 +32,9 @@ def _order(rounding: Rounding, x: Enclosed, axis: int, descending: bool) -> Plac
     another place. Any of several equal elements may be first."""
     x = x.map(lambda part: np.moveaxis(part, axis, -1))
     count = x.lo.shape[-1]
-    with np.errstate(all="ignore"):
-        e = np.where(x.bad, np.inf, x.error)
-        e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
-        ends = np.where(e == 0, x.lo, x.lo - e), np.where(e == 0, x.hi, x.hi + e)
+    e = np.where(x.bad, np.inf, x.error)
+    e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
+    ends = np.where(e == 0, x.lo, x.lo - e), np.where(e == 0, x.hi, x.hi + e)
     low, high = np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)
     other = ~np.eye(count, dtype=np.bool_)
     settled = (low[..., :, None] > high[..., None, :]) | (high[..., :, None] < low[..., None, :])
@@ -89,10 +88,9 @@ def sorted_along(
     """The largest error of all elements bounds the error of each sorted element, because sorting
     keeps order. A relative error must be below 1 for this."""
     lo, hi = np.sort(x.lo, axis=axis), np.sort(x.hi, axis=axis)
-    with np.errstate(all="ignore"):
-        small = np.all(x.d < 1, axis=axis, keepdims=True)
-        d = np.max(x.d, axis=axis, keepdims=True)
-        a = np.max(np.where(small, x.a, x.error), axis=axis, keepdims=True)
+    small = np.all(x.d < 1, axis=axis, keepdims=True)
+    d = np.max(x.d, axis=axis, keepdims=True)
+    a = np.max(np.where(small, x.a, x.error), axis=axis, keepdims=True)
     bad, undefined = (np.any(f, axis=axis, keepdims=True) for f in (x.bad, x.undefined))
     found = unrounded(lo, hi, np.where(small, d, 0.0), up(a), bad, undefined)
     return found.map(lambda part: np.flip(part, axis)) if descending else found
@@ -138,12 +136,11 @@ def _chosen(
     def most(flags: Flags) -> Bounds:
         return np.asarray(np.maximum(np.max(np.where(flags, x.hi, -np.inf), axis=-1), hi))
 
-    with np.errstate(all="ignore"):
-        wrong = most(may | computed) - least(may | computed)
-        e = np.max(np.where(computed, x.error, 0.0), axis=-1)
-        d, a = (np.max(np.where(computed, part, 0.0), axis=-1) for part in (x.d, x.a))
-        agree = np.broadcast_to(np.all(places.agree, axis=axis, keepdims=True), e.shape)
-        a = np.where(agree, a, up(wrong + e))
+    wrong = most(may | computed) - least(may | computed)
+    e = np.max(np.where(computed, x.error, 0.0), axis=-1)
+    d, a = (np.max(np.where(computed, part, 0.0), axis=-1) for part in (x.d, x.a))
+    agree = np.broadcast_to(np.all(places.agree, axis=axis, keepdims=True), e.shape)
+    a = np.where(agree, a, up(wrong + e))
     lost = np.any(places.bad, axis=axis, keepdims=True)
     bad = np.any(computed & x.bad, axis=-1) | ~(agree | np.isfinite(wrong)) | lost
     several = np.count_nonzero(may, axis=-1) > 1

@@ -2,7 +2,8 @@
 
 A rule takes the `Rounding` of the engine, the enclosed arguments (`Enclosed`, `Mask`, or arrays of
 indices) and the keywords of a batched node, and returns the enclosed result. A row without a rule
-raises `Exceeds`; nothing is proven about a program that contains one.
+raises `Exceeds`; nothing is proven about a program that contains one. Rules run where NumPy is not
+to warn (`BoxProgram.run`).
 
 Arguments x, y have ranges [lo, hi] and computed numbers x + e with |e| <= d |x| + a.
 """
@@ -66,12 +67,11 @@ def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
     """An argument as an engine that flushes subnormal numbers receives it."""
     if not rounding.flush or rounding.exact:
         return x
-    with np.errstate(all="ignore"):
-        small = (x.least - x.error < rounding.normal) & ~(x.away > rounding.normal)
-        nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
-        taken = np.where(small & ~nothing, np.minimum(rounding.normal, x.most), 0.0)
-        a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
-        flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
+    small = (x.least - x.error < rounding.normal) & ~(x.away > rounding.normal)
+    nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
+    taken = np.where(small & ~nothing, np.minimum(rounding.normal, x.most), 0.0)
+    a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
+    flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
     return replace(x, a=a, flushed=flushed)
 
 
@@ -97,18 +97,16 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     |y| remain. A sum that underflows is exact. A number that overflows still does after something
     much smaller is added."""
     if rounding.exact:
-        with np.errstate(all="ignore"):
-            ends = x.lo + y.lo, x.hi + y.hi
+        ends = x.lo + y.lo, x.hi + y.hi
         above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
         return ranged(Enclosed(*ends, x.d, x.a, *flags(x, y)), above, below)
-    with np.errstate(all="ignore"):
-        lo, hi = x.lo + y.lo, x.hi + y.hi
-        alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
-        errors, sizes = (
-            np.stack(np.broadcast_arrays(*pair)) for pair in ((x.d, y.d), (x.most, y.most))
-        )
-        d, stays = shared(alike, errors, sizes, np.minimum(np.abs(lo), np.abs(hi)), (0,), False)
-        a = x.a + y.a + up(stays)
+    lo, hi = x.lo + y.lo, x.hi + y.hi
+    alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
+    errors, sizes = (
+        np.stack(np.broadcast_arrays(*pair)) for pair in ((x.d, y.d), (x.most, y.most))
+    )
+    d, stays = shared(alike, errors, sizes, np.minimum(np.abs(lo), np.abs(hi)), (0,), False)
+    a = x.a + y.a + up(stays)
     above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
@@ -136,11 +134,10 @@ def shared(
     largest d holds for a sum of one sign. If only small numbers have a large d, the least d is
     used, plus an absolute error for the rest."""
     how: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
-    with np.errstate(all="ignore"):
-        largest, common = np.max(d, initial=0.0, **how), np.min(d, axis=axes, keepdims=True)
-        beyond, apart = (np.sum(times(part, most), **how) for part in (d - common, d))
-        common = common if keepdims else np.squeeze(common, axes)
-        split = alike & (up(common + beyond / least) < largest)
+    largest, common = np.max(d, initial=0.0, **how), np.min(d, axis=axes, keepdims=True)
+    beyond, apart = (np.sum(times(part, most), **how) for part in (d - common, d))
+    common = common if keepdims else np.squeeze(common, axes)
+    split = alike & (up(common + beyond / least) < largest)
     found = np.where(alike, np.where(split, common, largest), 0.0)
     return found, np.where(alike, np.where(split, beyond, 0.0), apart)
 
@@ -164,10 +161,9 @@ def sums(rounding: Rounding) -> float:
 def relative(x: Enclosed) -> Enclosed:
     """The error as a relative one if all numbers have about the same size, so that a later product
     does not combine it with its largest factor."""
-    with np.errstate(all="ignore"):
-        least = x.least
-        near = (least > 0) & (x.most <= 4 * least) & (x.a > x.d * least * 2.0**-10)
-        d = np.where(near, up(x.d + x.a / least), x.d)
+    least = x.least
+    near = (least > 0) & (x.most <= 4 * least) & (x.a > x.d * least * 2.0**-10)
+    d = np.where(near, up(x.d + x.a / least), x.d)
     return replace(x, d=d, a=np.where(near, 0.0, x.a))
 
 
@@ -179,10 +175,9 @@ def subtract(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 def products(x: Enclosed, y: Enclosed, same: bool) -> tuple[Bounds, Bounds]:
     """The range of x y; `same`: of x^2, which is not below 0. 0 times infinity counts as 0, as no
     factor is infinite."""
-    with np.errstate(all="ignore"):
-        if same:
-            return np.square(x.least), np.square(x.most)
-        corners = [times(p, q) for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
+    if same:
+        return np.square(x.least), np.square(x.most)
+    corners = [times(p, q) for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
     return np.minimum.reduce(corners), np.maximum.reduce(corners)
 
 
@@ -203,12 +198,10 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         found = ranged(Enclosed(lo, hi, x.d, x.a, *flags(x, y)), above, below)
         return _with_zeros(found, (x.most == 0) | (y.most == 0))
     scales = _are_powers_of_two(x) | _are_powers_of_two(y)
-    with np.errstate(all="ignore"):
-        d = up(x.d + y.d + x.d * y.d)
-        a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
+    d = up(x.d + y.d + x.d * y.d)
+    a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
     u = np.where(scales, 0.0, rounding.unit)
-    with np.errstate(all="ignore"):
-        gap = np.nan_to_num(x.away * y.away, nan=0.0)
+    gap = np.nan_to_num(x.away * y.away, nan=0.0)
     kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
     bad, undefined = flags(x, y)
     product = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
@@ -220,8 +213,7 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 def _grows(x: Enclosed, y: Enclosed) -> Flags:
     """Whether multiplying by y cannot make x smaller, if x may overflow."""
-    with np.errstate(all="ignore"):
-        large = y.least * (1 - y.d) - y.a >= 1
+    large = y.least * (1 - y.d) - y.a >= 1
     return np.asarray(~x.bad | (x.overflows & large & (y.least >= 1)))
 
 
@@ -294,33 +286,29 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
     pole = (y.lo <= 0) & (y.hi >= 0)
-    with np.errstate(all="ignore"):
-        corners = [p / q for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
-        lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+    corners = [p / q for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
+    lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     if rounding.exact:
         bad, undefined = flags(x, y)
         return ranged(Enclosed(lo, hi, x.d, x.a, bad | pole, undefined | pole), above, below)
-    with np.errstate(all="ignore"):
-        r, soft = unless_0(y)
-        hits = pole | ~(r < 1)
-        d = up((x.d + r) / (1 - r))
-        a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
-        # a divisor for which the quotient overflows may be flushed: infinite either way
-        low = (x.least - x.error) * (1 - 2.0**-40) / (y.most + y.unless_0.error)
-        broken = (low > rounding.overflow) & ~x.bad & ~y.bad
-        large = y.most + y.error
-        beyond = y.overflows | (rounding.flush & ~(large < rounding.huge * (1 - _SMALL)))
-        a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
-        hits |= _reciprocal_overflows(rounding, y)
-        rough = rounding.inverts & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
-        a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
+    r, soft = unless_0(y)
+    hits = pole | ~(r < 1)
+    d = up((x.d + r) / (1 - r))
+    a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
+    # a divisor for which the quotient overflows may be flushed: infinite either way
+    low = (x.least - x.error) * (1 - 2.0**-40) / (y.most + y.unless_0.error)
+    broken = (low > rounding.overflow) & ~x.bad & ~y.bad
+    large = y.most + y.error
+    beyond = y.overflows | (rounding.flush & ~(large < rounding.huge * (1 - _SMALL)))
+    a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
+    hits |= _reciprocal_overflows(rounding, y)
+    rough = rounding.inverts & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
+    a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
-    with np.errstate(all="ignore"):
-        gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
+    gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
     result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
-    with np.errstate(all="ignore"):
-        scales = _are_powers_of_two(y) & (y.most * rounding.normal < 0.5)
+    scales = _are_powers_of_two(y) & (y.most * rounding.normal < 0.5)
     u, once = np.where(scales, 0.0, rounding.quotient), not rounding.inverts
     found = rounded(
         rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
@@ -347,10 +335,9 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = divide(rounding, exact(np.ones(x.lo.shape)), x)
     if not rounding.loose:
         return found
-    with np.errstate(all="ignore"):
-        d = up(found.d + rounding.library)
-        rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
-        a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
+    d = up(found.d + rounding.library)
+    rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
+    a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
     return replace(found, d=d, a=a)
 
 
@@ -360,13 +347,12 @@ def sqrt(rounding: Rounding, number: Enclosed, *, not_below_0: bool = False) -> 
     because e is small, or by `not_below_0` (`facts.signed`). The slope has a pole at 0. If x
     overflows, its root is infinite or right."""
     x = or_overflowing(number)
-    with np.errstate(all="ignore"):
-        lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
-        bad, undefined = flags(x)
-        below = ~(x.lo - x.d * np.abs(x.lo) - x.unless_0.a >= 0)  # 0 itself has a root
-        bad = bad | (below & (not not_below_0)) | (x.d >= 1)
-        apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
-        d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
+    lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
+    bad, undefined = flags(x)
+    below = ~(x.lo - x.d * np.abs(x.lo) - x.unless_0.a >= 0)  # 0 itself has a root
+    bad = bad | (below & (not not_below_0)) | (x.d >= 1)
+    apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
+    d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
     undefined = undefined | (x.lo <= 0)
     own = min(rounding.library, 2 * ROOT_ULPS * rounding.unit)
     root = Enclosed(lo, hi, up(d), up(apart), bad, undefined)
@@ -411,25 +397,24 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
     bad, undefined = flags(x)
     own = max(rounding.library, abs(p) * rounding.unit)
     least = max(rounding.library_least, abs(p) * rounding.least)
-    with np.errstate(all="ignore"):
-        if p > 0:
-            lo, hi = (_odd(x.lo, p), _odd(x.hi, p)) if p % 2 else (x.least**p, x.most**p)
-            d = (1 + x.d) ** p - 1
-            a = np.where(x.a == 0, 0.0, p * x.a * (x.most * (1 + x.d) + x.a) ** (p - 1))
-        else:
-            r = x.relative
-            pole = (x.lo <= 0) & (x.hi >= 0)
-            ends = x.least**p, x.most**p
-            negative = (x.hi <= 0) & (p % 2 != 0)
-            lo, hi = np.minimum(*ends), np.maximum(*ends)
-            lo, hi = np.where(negative, -hi, lo), np.where(negative, -lo, hi)
-            lo, hi = np.where(pole, -np.inf if p % 2 else 0.0, lo), np.where(pole, np.inf, hi)
-            d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
-            below, beyond = (x.least * (1 - r)) ** -p, (x.most * (1 + r)) ** -p
-            small = ~(below * (1 - own) > 2 * rounding.normal)
-            lost = ~(beyond * (1 + own) <= rounding.largest)  # the result is below 1 / largest
-            a = np.where(lost, 2 / rounding.largest, 0.0)
-            bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
+    if p > 0:
+        lo, hi = (_odd(x.lo, p), _odd(x.hi, p)) if p % 2 else (x.least**p, x.most**p)
+        d = (1 + x.d) ** p - 1
+        a = np.where(x.a == 0, 0.0, p * x.a * (x.most * (1 + x.d) + x.a) ** (p - 1))
+    else:
+        r = x.relative
+        pole = (x.lo <= 0) & (x.hi >= 0)
+        ends = x.least**p, x.most**p
+        negative = (x.hi <= 0) & (p % 2 != 0)
+        lo, hi = np.minimum(*ends), np.maximum(*ends)
+        lo, hi = np.where(negative, -hi, lo), np.where(negative, -lo, hi)
+        lo, hi = np.where(pole, -np.inf if p % 2 else 0.0, lo), np.where(pole, np.inf, hi)
+        d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
+        below, beyond = (x.least * (1 - r)) ** -p, (x.most * (1 + r)) ** -p
+        small = ~(below * (1 - own) > 2 * rounding.normal)
+        lost = ~(beyond * (1 + own) <= rounding.largest)  # the result is below 1 / largest
+        a = np.where(lost, 2 / rounding.largest, 0.0)
+        bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
     above = (x.lo >= 0) | (p % 2 == 0)
     power = Enclosed(lo, hi, up(d), up(a), bad, undefined)
     return rounded(rounding, power, relative=own, least=least, above=above)
@@ -440,18 +425,17 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
     is 0. So is that of a number that was flushed; the exact number is then at most a / (1 - d)."""
     bad, undefined = flags(x)
     a = np.zeros(x.lo.shape)
-    with np.errstate(all="ignore"):
-        r = x.relative
-        pole = x.lo <= 0
-        low, high = np.maximum(x.lo, 0.0) ** p, np.maximum(x.hi, 0.0) ** p
-        lo, hi = np.minimum(low, high), np.maximum(low, high)
-        d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
-        bad = bad | pole | ~(r < 1)
-        if p > 0:
-            edge = (x.lo == 0) & (x.unless_0.a == 0) & (x.d < 1)
-            bad = np.where(edge, x.bad, bad)
-            a = np.where(edge, up((x.a / (1 - x.d)) ** p), a)
-            d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
+    r = x.relative
+    pole = x.lo <= 0
+    low, high = np.maximum(x.lo, 0.0) ** p, np.maximum(x.hi, 0.0) ** p
+    lo, hi = np.minimum(low, high), np.maximum(low, high)
+    d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
+    bad = bad | pole | ~(r < 1)
+    if p > 0:
+        edge = (x.lo == 0) & (x.unless_0.a == 0) & (x.d < 1)
+        bad = np.where(edge, x.bad, bad)
+        a = np.where(edge, up((x.a / (1 - x.d)) ** p), a)
+        d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
     power = Enclosed(lo, hi, up(d), a, bad, undefined | pole)
     u, least = rounding.library, rounding.library_least
     return rounded(rounding, power, relative=u, least=least, above=True)
@@ -461,24 +445,21 @@ def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
     """exp(n log x) for x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|. If the
     exponent is so large that (1 - 2 u)^n underflows, TensorFlow returns 0 or infinity even for x =
     1 - u."""
-    with np.errstate(all="ignore"):
-        r = x.relative
-        pole = x.lo <= 0
-        logs = np.log(np.maximum(x.lo, 0)), np.log(np.maximum(x.hi, 0))
-        corners = [np.exp(times(p, q)) for p in logs for q in (n.lo, n.hi)]
-        lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
-        longest = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
-        base = np.where(r == 0, 0.0, -np.log1p(-r))
-        e = n.error
-        moved = up(times(n.most + e, base) + times(e, longest))
-        slop = 2.0**-45 * np.maximum(1.0, n.most * longest)
-        lo, hi = lo * np.maximum(1 - slop, 0), hi * (1 + slop)
-        d = up(np.expm1(moved))
-        bad, undefined = flags(x, n)
-        huge = rounding.loose & ~(
-            (n.most + e) * 2 * rounding.unit < 0.99 * np.log(rounding.largest)
-        )
-        bad = bad | pole | ~(r < 1) | ~np.isfinite(d) | huge
+    r = x.relative
+    pole = x.lo <= 0
+    logs = np.log(np.maximum(x.lo, 0)), np.log(np.maximum(x.hi, 0))
+    corners = [np.exp(times(p, q)) for p in logs for q in (n.lo, n.hi)]
+    lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+    longest = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
+    base = np.where(r == 0, 0.0, -np.log1p(-r))
+    e = n.error
+    moved = up(times(n.most + e, base) + times(e, longest))
+    slop = 2.0**-45 * np.maximum(1.0, n.most * longest)
+    lo, hi = lo * np.maximum(1 - slop, 0), hi * (1 + slop)
+    d = up(np.expm1(moved))
+    bad, undefined = flags(x, n)
+    huge = rounding.loose & ~((n.most + e) * 2 * rounding.unit < 0.99 * np.log(rounding.largest))
+    bad = bad | pole | ~(r < 1) | ~np.isfinite(d) | huge
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     zero = np.zeros(np.shape(d))
     power = Enclosed(lo, hi, d, zero, bad, undefined | pole)

@@ -59,8 +59,8 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     ends = scipy.special.erf(x.lo), scipy.special.erf(x.hi)
     narrow = rounding.unit > 2.0**-23
     a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
-    with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
-        bad = rounding.loose & ~(up(x.most + error_of(x)) ** 2 < rounding.largest)
+    # TensorFlow has nan where x^2 overflows
+    bad = rounding.loose & ~(up(x.most + error_of(x)) ** 2 < rounding.largest)
     a, flush = np.where(bad, np.inf, a), rounding.flush
     return library(
         rounding, x, ends, along(x.d), a, bad, within=(-1.0, 1.0), plain=flush, single=not narrow
@@ -71,11 +71,10 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its logarithm has a slope below 2 x + 1.13 in size for x above 0, and below 1.13 elsewhere.
     It is computed by exp(-x^2), whose argument is rounded."""
-    with np.errstate(all="ignore"):
-        e, far = error_of(x), np.maximum(x.hi, 0)
-        ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
-        own = rounding.unit * (1 + far) ** 2
-        d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + 8 * own)
+    e, far = error_of(x), np.maximum(x.hi, 0)
+    ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
+    own = rounding.unit * (1 + far) ** 2
+    d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + 8 * own)
     return library(rounding, x, _tails(ends, far), d, np.zeros(d.shape), within=(0.0, 2.0))
 
 
@@ -91,11 +90,10 @@ def _bell(scale: float, peak: float) -> Rule:
     e) e."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            e = error_of(x)
-            ends = peak * np.exp(-scale * x.most**2), peak * np.exp(-scale * x.least**2)
-            exponent = scale * (e * (2 * x.most + e) + 3 * rounding.unit * (x.most + e) ** 2)
-            d = up(np.expm1(up(exponent)) + rounding.unit)
+        e = error_of(x)
+        ends = peak * np.exp(-scale * x.most**2), peak * np.exp(-scale * x.least**2)
+        exponent = scale * (e * (2 * x.most + e) + 3 * rounding.unit * (x.most + e) ** 2)
+        d = up(np.expm1(up(exponent)) + rounding.unit)
         zero = np.zeros(d.shape)
         return library(rounding, x, _tails(ends, x.most), d, zero, within=(0.0, np.inf))
 
@@ -124,22 +122,21 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
     """x times a factor that is computed as (1 + f(w)) / 2, with slope below 0.5. f is erf of w = x
     / sqrt(2), or tanh of a cubic, with an error of some ulps of a number below 1. The relative
     error of w moves f by this part of |w| f'(w). The sum and the product are rounded."""
-    with np.errstate(all="ignore"):
-        near, far = _shape(x.least, approximate), _shape(x.most, approximate)
-        top = np.maximum(far[1], near[1])
-        size = np.minimum(top, 1.0) if rounding.loose else power_of_two_below(np.minimum(top, 1.0))
-        steep = np.where(near[0] < 1.0, 0.5, far[0] * near[2])  # |w| f'(w) is below 0.49
-        own = (8 if approximate else 2) * rounding.unit * np.minimum(steep, 0.5)
-        narrow = 0.0 if approximate or rounding.unit < 2.0**-25 else _NARROW_ERF
-        a = up(0.5 * (error_of(x) + rounding.library * size + own + narrow))
-        ends = _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most)
-        slack = 5e-4 if approximate else 0.0  # between both forms, 0.0005 at most
-        lo, hi = np.maximum(ends[0] - slack, 0.0), np.minimum(ends[1] + slack, 1.0)
-        value = Enclosed(lo, hi, np.zeros(a.shape), a, x.bad, x.undefined)
-        share = rounded(rounding, value, relative=2 * rounding.unit, least=rounding.library_least)
+    near, far = _shape(x.least, approximate), _shape(x.most, approximate)
+    top = np.maximum(far[1], near[1])
+    size = np.minimum(top, 1.0) if rounding.loose else power_of_two_below(np.minimum(top, 1.0))
+    steep = np.where(near[0] < 1.0, 0.5, far[0] * near[2])  # |w| f'(w) is below 0.49
+    own = (8 if approximate else 2) * rounding.unit * np.minimum(steep, 0.5)
+    narrow = 0.0 if approximate or rounding.unit < 2.0**-25 else _NARROW_ERF
+    a = up(0.5 * (error_of(x) + rounding.library * size + own + narrow))
+    ends = _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most)
+    slack = 5e-4 if approximate else 0.0  # between both forms, 0.0005 at most
+    lo, hi = np.maximum(ends[0] - slack, 0.0), np.minimum(ends[1] + slack, 1.0)
+    value = Enclosed(lo, hi, np.zeros(a.shape), a, x.bad, x.undefined)
+    share = rounded(rounding, value, relative=2 * rounding.unit, least=rounding.library_least)
     found = multiply(rounding, x, share)
-    with np.errstate(all="ignore"):  # x (1 + f) is up to twice as large
-        bad = found.bad | ~(2 * (x.most + error_of(x)) < rounding.largest)
+    # x (1 + f) is up to twice as large
+    bad = found.bad | ~(2 * (x.most + error_of(x)) < rounding.largest)
     a = np.where(bad, np.inf, found.a + rounding.library_least)
     return replace(found, a=a, bad=bad, overflows=False)
 
@@ -164,8 +161,7 @@ def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
     exp(x) - 1 below 0."""
     if alpha < 0:
         raise Exceeds(f"`elu` of alpha {alpha} has no enclosure rule")
-    with np.errstate(all="ignore"):
-        low, high = (np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))) for x in (x.lo, x.hi))
+    low, high = (np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))) for x in (x.lo, x.hi))
     a = up(max(1.0, alpha) * (x.a + (2 * rounding.library if rounding.loose else 0.0)))
     return library(rounding, x, (low, high), along(x.d), a, least=steady(rounding))
 
@@ -181,8 +177,7 @@ def _selu(rounding: Rounding, x: Enclosed) -> Enclosed:
 def _softsign(rounding: Rounding, x: Enclosed) -> Enclosed:
     size = RULES["abs"](rounding, x)
     found = divide(rounding, x, add(rounding, exact(np.ones(x.lo.shape)), size))
-    with np.errstate(all="ignore"):
-        lo, hi = (t / (1 + np.abs(t)) for t in (x.lo, x.hi))
+    lo, hi = (t / (1 + np.abs(t)) for t in (x.lo, x.hi))
     return replace(
         found,
         lo=np.fmax(found.lo, lo - 1e-14 * np.abs(lo)),
@@ -206,16 +201,14 @@ def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
     TensorFlow round 1 - x or x^2 on the way, which moves the argument by 2 u."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            e = up(error_of(x) + (2 * rounding.unit if rounding.loose else 0.0))
-            low, high = x.lo - e, x.hi + e
-            bad, pole = ~((low > ends[0]) & (high < ends[1])), (x.lo <= ends[0]) | (x.hi >= ends[1])
-            steepest = np.maximum(*(slope(function(np.clip(t, *ends))) for t in (low, high)))
-            a = np.where(e == 0, 0.0, up(e * steepest * (1 + 2.0**-30)))
+        e = up(error_of(x) + (2 * rounding.unit if rounding.loose else 0.0))
+        low, high = x.lo - e, x.hi + e
+        bad, pole = ~((low > ends[0]) & (high < ends[1])), (x.lo <= ends[0]) | (x.hi >= ends[1])
+        steepest = np.maximum(*(slope(function(np.clip(t, *ends))) for t in (low, high)))
+        a = np.where(e == 0, 0.0, up(e * steepest * (1 + 2.0**-30)))
         lo, hi = (function(np.clip(end, *ends)) for end in (x.lo, x.hi))
         near = 0.0 if ends[0] < 0 else 1.0  # SciPy keeps the digits of an odd function near 0
-        with np.errstate(all="ignore"):
-            lo, hi = (t + s * 2.0**-44 * (near + np.abs(t)) for t, s in ((lo, -1), (hi, 1)))
+        lo, hi = (t + s * 2.0**-44 * (near + np.abs(t)) for t, s in ((lo, -1), (hi, 1)))
         a = np.where(bad | ~np.isfinite(a), np.inf, a)
         d = np.full(a.shape, rounding.library)
         return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), pole, least=steady(rounding))
@@ -243,22 +236,21 @@ def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
     of the scaled I1 is at most 1/2, and the logarithm of I0 has a slope of at most 1."""
 
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
-        with np.errstate(all="ignore"):
-            e = error_of(x)
-            if odd:
-                lo, hi = function(x.lo), function(x.hi)
-                steepest = 0.5 if scaled else scipy.special.i0(x.most + e)
-            else:
-                lo, hi = function(x.least), function(x.most)
-                steepest = 0.0
-            if odd and scaled:
-                lo, hi = _with_crests(x, np.minimum(lo, hi), np.maximum(lo, hi))
-            elif scaled:
-                lo, hi = hi, lo
-            d = np.full(lo.shape, _SERIES * rounding.library)
-            d = d if odd else up(d + np.expm1(e))  # the derivative of its logarithm is below 1
-            a = np.where(e == 0, 0.0, up(e * steepest)) if odd else np.zeros(d.shape)
-            lo, hi = lo - np.abs(lo) * 2.0**-40, hi + np.abs(hi) * 2.0**-40
+        e = error_of(x)
+        if odd:
+            lo, hi = function(x.lo), function(x.hi)
+            steepest = 0.5 if scaled else scipy.special.i0(x.most + e)
+        else:
+            lo, hi = function(x.least), function(x.most)
+            steepest = 0.0
+        if odd and scaled:
+            lo, hi = _with_crests(x, np.minimum(lo, hi), np.maximum(lo, hi))
+        elif scaled:
+            lo, hi = hi, lo
+        d = np.full(lo.shape, _SERIES * rounding.library)
+        d = d if odd else up(d + np.expm1(e))  # the derivative of its logarithm is below 1
+        a = np.where(e == 0, 0.0, up(e * steepest)) if odd else np.zeros(d.shape)
+        lo, hi = lo - np.abs(lo) * 2.0**-40, hi + np.abs(hi) * 2.0**-40
         bad = False if scaled else beyond_exp(rounding, x)
         a = np.where(np.isfinite(a), a, np.inf)
         return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), least=steady(rounding))
@@ -288,9 +280,8 @@ def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
     """1 / (x (1 - x)); nothing is known outside of the domain of logit."""
     one = exact(np.ones(x.lo.shape))
     found = divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        beyond = ~((x.lo - e >= 0) & (x.hi + e <= 1))
+    e = error_of(x)
+    beyond = ~((x.lo - e >= 0) & (x.hi + e <= 1))
     bad, undefined = found.bad | beyond, found.undefined | (x.lo < 0) | (x.hi > 1)
     d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
     return replace(
@@ -303,8 +294,7 @@ def _logit(rounding: Rounding, x: Enclosed) -> Enclosed:
     """The logarithm of x / (1 - x); it increases."""
     odds = divide(rounding, x, subtract(rounding, exact(np.ones(x.lo.shape)), x))
     found: Enclosed = RULES["log"](rounding, odds)
-    with np.errstate(all="ignore"):
-        lo, hi = (scipy.special.logit(np.clip(end, 0, 1)) for end in (x.lo, x.hi))
+    lo, hi = (scipy.special.logit(np.clip(end, 0, 1)) for end in (x.lo, x.hi))
     lo, hi = (end + slop for end, slop in ((lo, -1e-14), (hi, 1e-14)))
     undefined = found.undefined | (x.lo <= 0) | (x.hi >= 1)
     return replace(found, lo=np.fmax(found.lo, lo), hi=np.fmin(found.hi, hi), undefined=undefined)
@@ -345,16 +335,13 @@ def _kl_terms(rounding: Rounding, log_p: Enclosed, q: Enclosed) -> Enclosed:
 def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
     """sin(pi x) / (pi x), with slope below 1.4; it is least near |x| = 1.43. The rounding of its
     argument costs as much as the quotient."""
-    with np.errstate(all="ignore"):
-        ends = np.sinc(x.lo), np.sinc(x.hi)
-        falls = (x.most <= 1) & ((x.lo >= 0) | (x.hi <= 0))
-        far = np.where(x.least > 1, 1 / (np.pi * x.least), 1.0)
-        lo = np.where(
-            falls, np.minimum(*ends), np.where(x.most <= 1, 0.0, -np.minimum(0.2173, far))
-        )
-        hi = np.where(falls, np.maximum(*ends), far)
-        a = up(1.4 * error_of(x) + 8 * rounding.library)
-        beyond = ~(3.15 * (x.most + error_of(x)) < rounding.largest)  # then pi x is infinite
+    ends = np.sinc(x.lo), np.sinc(x.hi)
+    falls = (x.most <= 1) & ((x.lo >= 0) | (x.hi <= 0))
+    far = np.where(x.least > 1, 1 / (np.pi * x.least), 1.0)
+    lo = np.where(falls, np.minimum(*ends), np.where(x.most <= 1, 0.0, -np.minimum(0.2173, far)))
+    hi = np.where(falls, np.maximum(*ends), far)
+    a = up(1.4 * error_of(x) + 8 * rounding.library)
+    beyond = ~(3.15 * (x.most + error_of(x)) < rounding.largest)  # then pi x is infinite
     ends, zero = (lo - 2.0**-45, hi + 2.0**-45), np.zeros(a.shape)
     a = np.where(beyond, np.inf, a)
     return library(rounding, x, ends, zero, a, beyond, within=(-0.2173, 1.0))
@@ -368,11 +355,10 @@ def _above_zero(
 ) -> Enclosed:
     """A function with a pole at 0 and a slope of at most `steepest`. Near its zeros its error is
     `own` ulps of 1."""
-    with np.errstate(all="ignore"):
-        e = error_of(x)
-        pole = ~(x.lo > 0)
-        bad = pole | ~(x.lo - e > 0)
-        a = up(np.where(e == 0, 0.0, e * steepest) + own * rounding.library)
+    e = error_of(x)
+    pole = ~(x.lo > 0)
+    bad = pole | ~(x.lo - e > 0)
+    a = up(np.where(e == 0, 0.0, e * steepest) + own * rounding.library)
     a = np.where(bad | ~np.isfinite(a), np.inf, a)
     lo, hi = np.where(pole, -np.inf, ends[0]), np.where(pole, np.inf, ends[1])
     lo, hi = np.nan_to_num(lo, nan=-np.inf), np.nan_to_num(hi, nan=np.inf)
@@ -382,29 +368,26 @@ def _above_zero(
 
 def _nearest(x: Enclosed) -> Bounds:
     """The least number that the computed argument may be, but at least the smallest one above 0."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.maximum(x.lo - error_of(x), 5e-324))
+    return np.asarray(np.maximum(x.lo - error_of(x), 5e-324))
 
 
 @rule("lgamma")
 def _lgamma(rounding: Rounding, x: Enclosed) -> Enclosed:
-    with np.errstate(all="ignore"):
-        low, high = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
-        one, other = scipy.special.gammaln(low), scipy.special.gammaln(high)
-        inside = (low <= _LEAST_GAMMA) & (high >= _LEAST_GAMMA)
-        least = np.where(inside, scipy.special.gammaln(_LEAST_GAMMA), np.minimum(one, other))
-        slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + error_of(x))]
-        most = np.maximum(one, other)
-        fits = 1.001 * (most + high) < rounding.largest  # engines compute x log(x) - x
+    low, high = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
+    one, other = scipy.special.gammaln(low), scipy.special.gammaln(high)
+    inside = (low <= _LEAST_GAMMA) & (high >= _LEAST_GAMMA)
+    least = np.where(inside, scipy.special.gammaln(_LEAST_GAMMA), np.minimum(one, other))
+    slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + error_of(x))]
+    most = np.maximum(one, other)
+    fits = 1.001 * (most + high) < rounding.largest  # engines compute x log(x) - x
     x = replace(x, bad=x.bad | ~fits, overflows=False)
     return _above_zero(rounding, x, (least, most), np.maximum(*slopes), 8.0)
 
 
 @rule("digamma")
 def _digamma(rounding: Rounding, x: Enclosed) -> Enclosed:
-    with np.errstate(all="ignore"):
-        ends = scipy.special.psi(np.maximum(x.lo, 5e-324)), scipy.special.psi(x.hi)
-        steepest = scipy.special.zeta(2.0, _nearest(x))
+    ends = scipy.special.psi(np.maximum(x.lo, 5e-324)), scipy.special.psi(x.hi)
+    steepest = scipy.special.zeta(2.0, _nearest(x))
     return _above_zero(rounding, x, ends, steepest, 8.0)
 
 
@@ -415,10 +398,9 @@ def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
     times = math.factorial(n)
     if times > rounding.largest / 2:
         raise Exceeds(f"`polygamma` of order {n} has no enclosure rule: its factorial overflows")
-    with np.errstate(all="ignore"):
-        near, far = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
-        ends = tuple(times * scipy.special.zeta(n + 1.0, t) for t in (far, near))
-        steepest = math.factorial(n + 1) * scipy.special.zeta(n + 2.0, _nearest(x))
+    near, far = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
+    ends = tuple(times * scipy.special.zeta(n + 1.0, t) for t in (far, near))
+    steepest = math.factorial(n + 1) * scipy.special.zeta(n + 2.0, _nearest(x))
     found = _above_zero(rounding, x, ends, steepest, 0.0)
     own = 3 * rounding.unit + math.log(times) * rounding.library + _TRIGAMMA
     found = replace(found, d=up(found.d + own), a=up(found.a + times * rounding.least))
@@ -438,9 +420,8 @@ def _betaln(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 @rule("hypot")
 def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """It increases with the sizes of both numbers, with slope 1 at most, and scales if both do."""
-    with np.errstate(all="ignore"):
-        ends = np.hypot(x.least, y.least), np.hypot(x.most, y.most)
-        d, a = np.maximum(x.d, y.d), up(x.a + y.a)
+    ends = np.hypot(x.least, y.least), np.hypot(x.most, y.most)
+    d, a = np.maximum(x.d, y.d), up(x.a + y.a)
     bad, undefined = flags(x, y)
     whole = replace(x, bad=bad, undefined=undefined)
     return library(rounding, whole, ends, along(d), a, within=(0.0, np.inf))
@@ -450,8 +431,7 @@ def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """x / hypot(x, y), where x and y are not both 0."""
     found = divide(rounding, x, _hypot(rounding, x, y))
-    with np.errstate(all="ignore"):
-        d, a = up(found.d + 2 * rounding.library), up(found.a + 2 * rounding.library_least)
+    d, a = up(found.d + 2 * rounding.library), up(found.a + 2 * rounding.library_least)
     lo, hi = np.maximum(found.lo, -1.0), np.minimum(found.hi, 1.0)
     return replace(found, lo=lo, hi=hi, d=d, a=a)
 
@@ -459,10 +439,9 @@ def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 @rule("logaddexp")
 def _logaddexp(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """The larger number plus at most log 2. Both parts may cancel."""
-    with np.errstate(all="ignore"):
-        ends = np.logaddexp(x.lo, y.lo), np.logaddexp(x.hi, y.hi)
-        a = up(np.maximum(x.error, y.error) + 4 * rounding.library)
-        slop = 2.0**-48 * (1 + np.maximum(np.abs(ends[0]), np.abs(ends[1])))
+    ends = np.logaddexp(x.lo, y.lo), np.logaddexp(x.hi, y.hi)
+    a = up(np.maximum(x.error, y.error) + 4 * rounding.library)
+    slop = 2.0**-48 * (1 + np.maximum(np.abs(ends[0]), np.abs(ends[1])))
     bad, undefined = flags(x, y)
     whole = replace(x, bad=bad, undefined=undefined)
     ends = ends[0] - slop, ends[1] + slop
