@@ -52,17 +52,17 @@ def write_baseline(file: str, report: Report) -> None:
     """Write the errors and warnings of a report to a baseline, including those that an old baseline
     suppressed. Raises UsageError."""
     folder = os.path.dirname(file)
-    found = [
+    entries = [
         _entry(finding, result, folder)
         for result in report.results
         for finding in (*result.findings, *result.suppressed)
         if _is_of_a_baseline(finding)
     ]
-    found.sort(key=lambda entry: [str(value) for value in entry.values()])
-    data = {"schema_version": SCHEMA_VERSION, "findings": found}
+    entries.sort(key=lambda entry: [str(value) for value in entry.values()])
+    data = {"schema_version": SCHEMA_VERSION, "findings": entries}
     with Output(file) as output:
         output.put(json.dumps(data, indent=1, ensure_ascii=True) + "\n")
-    talk(f"wrote {counted(len(found), 'finding')} to {file}")
+    talk(f"wrote {counted(len(entries), 'finding')} to {file}")
 
 
 def _is_of_a_baseline(finding: Finding) -> bool:

@@ -181,16 +181,16 @@ def _key_span(source: Source, key: str) -> Span | None:
     for number, line in enumerate(source.text.splitlines(), 1):
         if line.lstrip().startswith("["):
             inside = re.match(r"\s*\[\s*tool\s*\.\s*gradcheck\s*\]", line) is not None
-        found = re.match(rf"""\s*(["']?{re.escape(key)}["']?)\s*[=.]""", line)
-        if inside and found:
-            return Span(number, found.start(1) + 1, number, found.end(1) + 1)
+        match = re.match(rf"""\s*(["']?{re.escape(key)}["']?)\s*[=.]""", line)
+        if inside and match:
+            return Span(number, match.start(1) + 1, number, match.end(1) + 1)
     return None
 
 
 def _toml_mistake(source: Source, message: str) -> SpecError:
-    found = re.search(r"\(at line (\d+), column (\d+)\)", message)
-    if not found:
+    match = re.search(r"\(at line (\d+), column (\d+)\)", message)
+    if not match:
         return SpecError("", source.path, message)
-    line, column = int(found[1]), int(found[2])
-    text = message[: found.start()].rstrip()
+    line, column = int(match[1]), int(match[2])
+    text = message[: match.start()].rstrip()
     return SpecError("", source.path, text, Span(line, column, line, column + 1), source)

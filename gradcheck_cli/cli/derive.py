@@ -106,9 +106,9 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
         click.echo(as_python(spec.name, formulas), nl=False)
         return None
     if written == "latex":
-        found = derivation(formulas, "latex", steps, budget)
-        click.echo(derivation_latex(spec.name, found), nl=False)
+        derived = derivation(formulas, "latex", steps, budget)
+        click.echo(derivation_latex(spec.name, derived), nl=False)
         return None
-    found = derivation(formulas, "text", steps, budget)
-    print_lines(sys.stdout, style, derivation_lines(spec.name, found, style))
+    derived = derivation(formulas, "text", steps, budget)
+    print_lines(sys.stdout, style, derivation_lines(spec.name, derived, style))
     return None

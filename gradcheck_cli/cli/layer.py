@@ -69,12 +69,12 @@ def command(
 
 def _spec_settings(options: dict[str, Any], order: int | None) -> dict[str, Any]:
     """The settings of this call that are keys of a spec."""
-    found: dict[str, Any] = {"order": order} if order else {}
+    keys: dict[str, Any] = {"order": order} if order else {}
     for name, key in _KEYS.items():
         if values := [value for group in options[name] for value in group]:
-            found[key] = values
-    found.update((name, options[name]) for name in _LIMITS if options[name] is not None)
-    return found
+            keys[key] = values
+    keys.update((name, options[name]) for name in _LIMITS if options[name] is not None)
+    return keys
 
 
 def _command_line(layer: LayerTarget, order: int | None) -> str:

@@ -143,12 +143,12 @@ def _is_module(name: str) -> bool:
 
 
 def _only_framework(target: str, libraries: Iterable[str]) -> str:
-    found = {_LIBRARIES[name]: None for name in sorted(libraries) if name in _LIBRARIES}
-    if not found and "numpy" in libraries:
+    frameworks = {_LIBRARIES[name]: None for name in sorted(libraries) if name in _LIBRARIES}
+    if not frameworks and "numpy" in libraries:
         return "numpy"
-    if len(found) == 1:
-        return next(iter(found))
-    why = f"imports {' and '.join(found)}" if found else "imports no known framework"
+    if len(frameworks) == 1:
+        return next(iter(frameworks))
+    why = f"imports {' and '.join(frameworks)}" if frameworks else "imports no known framework"
     raise UsageError(
         f"{target} {why}: which one is it written in?", f"--engine {'|'.join(WRITTEN_IN)}"
     )

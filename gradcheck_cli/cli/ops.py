@@ -63,11 +63,11 @@ def supports() -> dict[str, Support]:
     from gradcheck_cli.report.ops import Support
 
     told: dict[str, Support] = {}
-    for name, found in engines().items():
-        if found.engine is None:
+    for name, entry in engines().items():
+        if entry.engine is None:
             continue
         try:
-            support = Support(found.engine.operations(), found.engine.remarks())
+            support = Support(entry.engine.operations(), entry.engine.remarks())
         except Exception as error:  # a plug-in's error must not hide other engines
             from gradcheck_cli.engines.tracebacks import one_line
 
@@ -84,7 +84,7 @@ def _restated_operations(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.engines.trace.kernel_rows import stated_in_rows
 
-    found: dict[str, dict[str, str]] = {}
+    by_framework: dict[str, dict[str, str]] = {}
     for name, one in engines().items():
         if one.engine is not None and one.engine.capabilities.kernels:
             stated = stated_in_rows(one.engine.capabilities.kernels)
@@ -94,13 +94,13 @@ def _restated_operations(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
                 if not words or any(word.lower() in f"{op} {rows}".lower() for word in words)
             }
             if chosen:
-                found[name] = chosen
-    if not found:
+                by_framework[name] = chosen
+    if not by_framework:
         raise UsageError(
             f"no framework operation is called `{words[0]}` or lifted to an operation of that name",
             "`gradcheck ops --lift` lists all of them",
         )
-    return found
+    return by_framework
 
 
 def _all_operations() -> list[Op | Several]:
@@ -117,16 +117,16 @@ def _names() -> list[str]:
 def _containing(word: str) -> list[Op | Several]:
     """The rows that contain `word`. Raises UsageError if there is none."""
     wanted = word.lower()
-    found = [
+    rows = [
         op
         for op in _all_operations()
         if any(wanted in text.lower() for text in (op.name, *op.aliases, op.family, op.formula))
     ]
-    if not found:
+    if not rows:
         names = [name for op in _all_operations() for name in (op.name, *op.aliases)]
         hint = did_you_mean(word, names)
         raise UsageError(
             f"no operation is called `{word}` or mentions it.{hint}",
             "`gradcheck ops` lists all of them",
         )
-    return found
+    return rows

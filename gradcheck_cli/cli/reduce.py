@@ -59,27 +59,27 @@ def command(
         return USAGE
     if len(specs) != 1:
         raise UsageError(f"{path} has {len(specs)} specs, but `gradcheck reduce` takes one")
-    found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)), budget)
-    if found is None:
+    reduced = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)), budget)
+    if reduced is None:
         click.echo(f"{path}: nothing to reduce: no such finding", err=True)
         return NOTHING_CHECKED
-    click.echo(_spec(found), nl=False)
-    if found.reason:
-        click.echo(f"{path}: the operations of the layer stay: {found.reason}", err=True)
-    if found.stopped:
-        click.echo(f"{path}: stopped after {found.tried} tries; more may be removed", err=True)
-    elif not found.is_smaller:
+    click.echo(_spec(reduced), nl=False)
+    if reduced.reason:
+        click.echo(f"{path}: the operations of the layer stay: {reduced.reason}", err=True)
+    if reduced.stopped:
+        click.echo(f"{path}: stopped after {reduced.tried} tries; more may be removed", err=True)
+    elif not reduced.is_smaller:
         click.echo(f"{path}: nothing could be removed without losing the finding", err=True)
     if repro is not None:
-        _write(found, Path(repro))
+        _write(reduced, Path(repro))
     return PASSED
 
 
-def _spec(found: Reduced) -> str:
+def _spec(reduced: Reduced) -> str:
     """The smallest formula or layer as a spec."""
     from gradcheck_cli.report.lifted import input_text
 
-    finding, spec = found.finding, found.spec
+    finding, spec = reduced.finding, reduced.spec
     moves = {name: one.requires_grad for name, one in spec.inputs.items()}
     moves |= dict.fromkeys(spec.wrt, True)
     lines = [
@@ -88,8 +88,8 @@ def _spec(found: Reduced) -> str:
         "inputs:",
         *(f"  {n}: {input_text(one.value, moves[n])}" for n, one in spec.inputs.items()),
     ]
-    engine = finding.engine if found.is_alone else None
-    if found.is_alone:
+    engine = finding.engine if reduced.is_alone else None
+    if reduced.is_alone:
         lines += [f"dtypes: [{finding.dtype}]"] if finding.dtype else []
         lines += _modes(finding.mode) if finding.mode else []
     layers = [one for one in spec.implementations if engine in (one.engine, None)]
@@ -97,7 +97,7 @@ def _spec(found: Reduced) -> str:
         lines += ["implementations:", *(f"  {one.engine}: {_layer(one)}" for one in layers)]
     else:
         lines += [f"engines: [{engine}]"] if engine else []
-        lines += ["model: |", *(f"  {line}" for line in found.text.splitlines())]
+        lines += ["model: |", *(f"  {line}" for line in reduced.text.splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -119,13 +119,13 @@ def _layer(layer: Implementation) -> str:
     return json.dumps({"target": layer.target, "args": layer.args, "kwargs": dict(layer.kwargs)})
 
 
-def _write(found: Reduced, path: Path) -> None:
+def _write(reduced: Reduced, path: Path) -> None:
     """Write a script that shows the finding. Raises UsageError if no script does."""
     from gradcheck_cli.cli.repro import NotShown, write
     from gradcheck_cli.report.repro.layer_code import NoScript
 
     try:
-        write(found.finding, found.spec, path, seed=0)
+        write(reduced.finding, reduced.spec, path, seed=0)
     except (NoScript, NotShown) as error:
-        raise UsageError(f"no script shows {found.finding.code}: {error}") from error
+        raise UsageError(f"no script shows {reduced.finding.code}: {error}") from error
     click.echo(f"{path}: the script ran and shows the finding", err=True)

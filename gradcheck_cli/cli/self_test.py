@@ -144,9 +144,9 @@ def _outcome(
     findings = [finding for result in results for finding in result.findings]
     grave = {f.code for f in findings if f.severity != "note"} | {e.code for e in errors}
     notes = {f.code for f in findings if f.severity == "note"}
-    found = tuple(sorted(grave | notes))
+    raised = tuple(sorted(grave | notes))
     name = Path(path).name
     if not any(result.checks or result.findings for result in results) and not errors:
-        return Outcome(name, expected, found, None, "the engine that it needs is not installed")
+        return Outcome(name, expected, raised, None, "the engine that it needs is not installed")
     requested = notes if CODES[expected].severity == "note" and not grave else grave
-    return Outcome(name, expected, found, requested == {expected})
+    return Outcome(name, expected, raised, requested == {expected})

@@ -24,10 +24,10 @@ class ShardType(click.ParamType[str]):
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found = re.fullmatch(r"([0-9]+)/([0-9]+)", str(value))
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        match = re.fullmatch(r"([0-9]+)/([0-9]+)", str(value))
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             self.fail(f"{value!r} is not K/N, such as 2/5", param, ctx)
-        return f"{int(found[1])}/{int(found[2])}"
+        return f"{int(match[1])}/{int(match[2])}"
 
 
 class Shard:

@@ -45,14 +45,14 @@ def _run_once(run: Callable[[], int]) -> int:
 
 def snapshot(places: Iterable[str]) -> dict[str, tuple[int, int]]:
     """The times and sizes of all watched files. A file that vanishes meanwhile is left out."""
-    found = {}
+    times = {}
     for path in _files(places):
         try:
             status = os.stat(path)
         except OSError:
             continue
-        found[path] = status.st_mtime_ns, status.st_size
-    return found
+        times[path] = status.st_mtime_ns, status.st_size
+    return times
 
 
 def _files(places: Iterable[str]) -> Iterator[str]:

@@ -41,10 +41,10 @@ def signs(rng: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
     if size <= MANY:
         return 2.0 * rng.integers(0, 2, shape) - 1.0
     bits = np.frombuffer(rng.bytes(-(-size // 8)), np.uint8)
-    found = np.unpackbits(bits, count=size).view(np.int8)
-    found *= 2  # an eighth of the memory that float64 takes
-    found -= 1
-    return found.astype(np.float64).reshape(shape)
+    drawn = np.unpackbits(bits, count=size).view(np.int8)
+    drawn *= 2  # an eighth of the memory that float64 takes
+    drawn -= 1
+    return drawn.astype(np.float64).reshape(shape)
 
 
 def direction(rng: np.random.Generator, shape: int | tuple[int, ...], turn: int) -> Array:

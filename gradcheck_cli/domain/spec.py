@@ -62,7 +62,6 @@ class Train:
     rate: float
     steps: int
     parameters: tuple[str, ...]
-    optimizer: str = "sgd"
 
 
 @dataclass(frozen=True, slots=True)

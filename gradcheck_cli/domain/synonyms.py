@@ -53,10 +53,10 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
         return other
     text = str(word)[:100].lower()
     folded = {option.lower(): option for option in options}
-    found = difflib.get_close_matches(text, folded, 3, 0.6)
+    matches = difflib.get_close_matches(text, folded, 3, 0.6)
     # Swapped letters are the most common slip, and difflib's ratio does not consider them.
-    found.sort(key=lambda choice: sorted(choice) != sorted(text))
-    return folded[found[0]] if found else None
+    matches.sort(key=lambda choice: sorted(choice) != sorted(text))
+    return folded[matches[0]] if matches else None
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:

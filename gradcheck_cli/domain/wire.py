@@ -270,10 +270,10 @@ class _Names(dict[str, Any]):
             return _class(name)
         if name == "Array":
             return Array
-        found = getattr(importlib.import_module(_DOMAIN + "evaluation"), name, None)
-        if found is None:
+        kind = getattr(importlib.import_module(_DOMAIN + "evaluation"), name, None)
+        if kind is None:
             raise KeyError(name)
-        return found
+        return kind
 
 
 def _check(hint: Any) -> Check:

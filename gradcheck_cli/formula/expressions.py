@@ -193,9 +193,9 @@ def _constant(frame: Frame, node: ast.expr) -> Value:
 def _name(frame: Frame, node: ast.expr) -> Value:
     assert isinstance(node, ast.Name)
     name = node.id
-    found = frame.variables.get(name) or frame.context.constants.get(name)
-    if found is not None:
-        return found
+    value = frame.variables.get(name) or frame.context.constants.get(name)
+    if value is not None:
+        return value
     if name in frame.outside:
         message = f"`{name}` is not visible inside a function"
         raise Problem(

@@ -173,9 +173,9 @@ class _Loop:
         for spans in _entries(one.template):
             for number in range(len(spans) - self.turns + 1):
                 some = spans[number : number + self.turns]
-                found = self._list([one.part(*span) for span in some])
-                if found is not None:
-                    return found, some[0][0], some[-1][1]
+                listed = self._list([one.part(*span) for span in some])
+                if listed is not None:
+                    return listed, some[0][0], some[-1][1]
         return None
 
     def _list(self, entries: Sequence[_Statement]) -> _List | None:
@@ -218,15 +218,15 @@ class _Templates(Printer):
         output = self._program.output
         indices = [*self._names, *([] if output in self._names else [output])]
         place_of = {index: place for place, index in enumerate(indices)}
-        found = []
+        statements = []
         for index in indices:
             text = self.defined(index)
             holes = [
                 int(number) if kind == _NUMBER else place_of.get(int(number), -1 - int(number))
                 for kind, number in _HOLE.findall(text)
             ]
-            found.append(_Statement(index, _HOLE.sub(r"\1", text), tuple(holes)))
-        return found
+            statements.append(_Statement(index, _HOLE.sub(r"\1", text), tuple(holes)))
+        return statements
 
 
 class _Writer:

@@ -41,10 +41,10 @@ class Builder:
         kinds = tuple(self.nodes[arg].kind for arg in args)
         # Slices cannot be hashed in Python 3.11; their repr says all about them.
         key = (row.name, shapes, kinds, repr(sorted(keywords.items())))
-        found = self._memory.get(key)
-        if found is None:
-            found = self._memory[key] = infer(row, shapes, kinds, keywords)
-        shape, kind = found
+        inferred = self._memory.get(key)
+        if inferred is None:
+            inferred = self._memory[key] = infer(row, shapes, kinds, keywords)
+        shape, kind = inferred
         node = Node(
             row.name,
             tuple(args),

@@ -143,25 +143,25 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
 def _detail_lines(finding: Finding, source: Source, span: Span) -> tuple[list[str], list[str]]:
     """The lines of the detail that the window does not show: the lines of the message after the
     first, and the stack frames, unless the only frame is the line in the window."""
-    found = finding.detail.rstrip().splitlines()
+    lines = finding.detail.rstrip().splitlines()
     said: list[str] = []
-    if finding.message in found:
-        at = found.index(finding.message)
-        found, said = found[:at], found[at + 1 :]
-    frames = [(row, frame) for row, line in enumerate(found) if (frame := _FRAME.match(line))]
+    if finding.message in lines:
+        at = lines.index(finding.message)
+        lines, said = lines[:at], lines[at + 1 :]
+    frames = [(row, frame) for row, line in enumerate(lines) if (frame := _FRAME.match(line))]
     if len(frames) == 1:
         ((row, frame),) = frames
         is_shown = PurePath(frame["file"]).name == PurePath(source.path).name
         if is_shown and int(frame["line"]) == span.line:
-            code = takewhile(lambda line: line.startswith(" " * 4), found[row + 1 :])
-            del found[row : row + 1 + len(list(code))]
-    return said, found
+            code = takewhile(lambda line: line.startswith(" " * 4), lines[row + 1 :])
+            del lines[row : row + 1 + len(list(code))]
+    return said, lines
 
 
-def _detail(found: Sequence[str], style: Style) -> list[Text]:
-    shown = found if style.verbose else found[-_DETAIL_LINES:]
-    lines = [f"        {style.dots} {len(found) - len(shown)} lines before"]
-    lines = lines if len(shown) < len(found) else []
+def _detail(rows: Sequence[str], style: Style) -> list[Text]:
+    shown = rows if style.verbose else rows[-_DETAIL_LINES:]
+    lines = [f"        {style.dots} {len(rows) - len(shown)} lines before"]
+    lines = lines if len(shown) < len(rows) else []
     for text in shown:
         text = text.expandtabs(4)
         margin = " " * (8 + len(text) - len(text.lstrip()))

@@ -25,12 +25,12 @@ class Writer(ReportWriter):
     accepted findings and those that options leave out. Specs from standard input have no place."""
 
     def finish(self, report: Report) -> None:
-        found = [_degradation(p, p.path) for p in problems(report) if p.path and not p.allowed]
+        entries = [_degradation(p, p.path) for p in problems(report) if p.path and not p.allowed]
         paths = (in_repository(result.source.path) for result in report.results)
         path = next(filter(None, paths), None)
         if (words := "; ".join(map(plain, uncounted_words(report)))) and path:
-            found.append(_entry(words, "gradcheck", words, "note", path, 1))
-        self._stream.write(json.dumps(encodable(found), indent=2) + "\n")
+            entries.append(_entry(words, "gradcheck", words, "note", path, 1))
+        self._stream.write(json.dumps(encodable(entries), indent=2) + "\n")
 
 
 def _degradation(problem: Problem, path: str) -> dict[str, Any]:

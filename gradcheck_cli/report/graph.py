@@ -176,34 +176,36 @@ def _tree(graph: Graph) -> Iterator[tuple[str, int | None]]:
 
 def graph_dot(name: str, graph: Graph) -> str:
     """The graph for Graphviz. The label of an edge is the number that flows along it."""
-    found = cards(graph)
+    node_cards = cards(graph)
     lines = [f"digraph {_dot(name)} {{", "  node [shape=box, fontname=monospace];"]
     shapes = {"input": "ellipse", "constant": "plaintext", "operation": "box"}
     for index in drawn_nodes(graph):
-        card = found[index]
+        card = node_cards[index]
         mark = "" if card.finite else ", color=red"
         lines.append(f"  n{index} [label={_dot(card.label)}, shape={shapes[card.kind]}{mark}];")
     for index in drawn_nodes(graph):
         for arg in graph.program.nodes[index].args:
-            lines.append(f"  n{arg} -> n{index} [label={_dot(*_flow(found[arg]))}];")
+            lines.append(f"  n{arg} -> n{index} [label={_dot(*_flow(node_cards[arg]))}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def graph_mermaid(graph: Graph) -> str:
     """The graph for Mermaid, which GitHub and GitLab draw in Markdown."""
-    found = cards(graph)
+    node_cards = cards(graph)
     lines = ["flowchart TD"]
     for index in drawn_nodes(graph):
-        card = found[index]
+        card = node_cards[index]
         left, right = ("([", "])") if card.kind == "input" else ("[", "]")
         lines.append(f'  n{index}{left}"{_mermaid(card.label)}"{right}')
     for index in drawn_nodes(graph):
         for arg in graph.program.nodes[index].args:
-            label = " | ".join(map(_mermaid, _flow(found[arg])))
+            label = " | ".join(map(_mermaid, _flow(node_cards[arg])))
             middle = f'-->|"{label}"|' if label else "-->"
             lines.append(f"  n{arg} {middle} n{index}")
     lines += [
-        f"  style n{index} stroke:#c00" for index in drawn_nodes(graph) if not found[index].finite
+        f"  style n{index} stroke:#c00"
+        for index in drawn_nodes(graph)
+        if not node_cards[index].finite
     ]
     return "\n".join(lines) + "\n"
 

@@ -116,13 +116,13 @@ def _nearest(graph: Graph, blamed: Collection[int]) -> tuple[list[int], int]:
 def _boxes(graph: Graph, shown: Collection[int]) -> dict[int, _Vertex]:
     """A box for each node, in the layer below all its operands. Leaves are placed above their first
     user."""
-    found, nodes = cards(graph), graph.program.nodes
+    node_cards, nodes = cards(graph), graph.program.nodes
     boxes: dict[int, _Vertex] = {}
     for index in shown:
         args = [boxes[arg] for arg in nodes[index].args if arg in boxes]
         layer = max((box.layer + 1 for box in args), default=0)
-        label = _short(found[index].label)
-        boxes[index] = _Vertex(layer, max(len(label) * _CHARACTER + 22, 44.0), found[index])
+        label = _short(node_cards[index].label)
+        boxes[index] = _Vertex(layer, max(len(label) * _CHARACTER + 22, 44.0), node_cards[index])
     for index in sorted(shown, reverse=True):
         if not any(arg in boxes for arg in nodes[index].args):
             users = [i for i in shown if index in nodes[i].args]

@@ -51,14 +51,14 @@ def _cases(report: Report) -> Iterable[tuple[str, Case]]:
 
 def _of_spec(result: SpecResult, fail_on: str) -> Case:
     case = _case(result.spec, result.source.path, result.duration_s)
-    found = list(problems_of(result))
+    problems = list(problems_of(result))
     if result.fails_on(fail_on):
         kind = Error if result.status == "error" else Failure
-        case.result = [_outcome(kind, found)]
+        case.result = [_outcome(kind, problems)]
         return case
     if result.unchecked:
         case.result = [Skipped("nothing was checked")]
-    case.system_out = _xml("\n\n".join([*(problem.block for problem in found), *result.notes]))
+    case.system_out = _xml("\n\n".join([*(problem.block for problem in problems), *result.notes]))
     return case
 
 
@@ -68,11 +68,11 @@ def _case(name: str, path: str, seconds: float = 0.0) -> Case:
     return case
 
 
-def _outcome(kind: type[Error | Failure], found: list[Problem]) -> Error | Failure:
+def _outcome(kind: type[Error | Failure], problems: list[Problem]) -> Error | Failure:
     """One outcome with all problems, because many readers only show the first of several."""
-    worst = found[0]
+    worst = problems[0]
     outcome = kind(_xml(worst.message), _xml(title(worst.code, worst.severity)))
-    outcome.text = _xml("\n\n".join(problem.block for problem in found))
+    outcome.text = _xml("\n\n".join(problem.block for problem in problems))
     return outcome
 
 

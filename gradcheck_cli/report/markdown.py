@@ -21,15 +21,15 @@ class Writer(ReportWriter):
 
     def finish(self, report: Report) -> None:
         parts = [f"### gradcheck\n\n{html.escape(summary_line(report).plain, quote=False)}\n"]
-        found = [problem for problem in problems(report) if not problem.allowed]
+        shown = [problem for problem in problems(report) if not problem.allowed]
         if self._style.quiet:
-            found = [problem for problem in found if problem.severity != "note"]
+            shown = [problem for problem in shown if problem.severity != "note"]
         room = LONGEST - len(parts[0])
-        for position, problem in enumerate(found):
+        for position, problem in enumerate(shown):
             section = _section(problem)
             room -= len(section)
             if room < 0:
-                rest = len(found) - position
+                rest = len(shown) - position
                 parts.append(f"\n…and {rest} more, which do not fit here.\n")
                 break
             parts.append(section)

@@ -35,10 +35,10 @@ class Support:
 
 def families(ops: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Rows by family, both in alphabetical order."""
-    found: dict[str, list[Entry]] = {}
+    by_family: dict[str, list[Entry]] = {}
     for op in sorted(ops, key=lambda op: (op.family, op.name)):
-        found.setdefault(op.family, []).append(op)
-    return found
+        by_family.setdefault(op.family, []).append(op)
+    return by_family
 
 
 def summary(op: Op | Several, engines: Mapping[str, Support]) -> tuple[str, str, str, str, str]:

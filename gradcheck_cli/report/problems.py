@@ -54,10 +54,10 @@ class Problem:
 
 def problems(report: Report) -> list[Problem]:
     """All problems of a report, worst first."""
-    found = list(problems_of_mistakes(report))
+    unordered = list(problems_of_mistakes(report))
     for result in report.results:
-        found += problems_of(result)
-    worst_first = sorted(found, key=_rank)
+        unordered += problems_of(result)
+    worst_first = sorted(unordered, key=_rank)
     counts: Counter[str] = Counter()
     for position, problem in enumerate(worst_first):
         counts[problem.fingerprint] += 1

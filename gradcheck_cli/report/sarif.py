@@ -31,8 +31,8 @@ class Writer(ReportWriter):
 
 
 def _run(report: Report) -> dict[str, Any]:
-    found = problems(report)
-    codes = sorted({problem.code for problem in found})
+    shown = problems(report)
+    codes = sorted({problem.code for problem in shown})
     facts = run_as_json(report)
     return {
         "tool": {
@@ -49,7 +49,7 @@ def _run(report: Report) -> dict[str, Any]:
             }
         ],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(problem, codes.index(problem.code)) for problem in found],
+        "results": [_result(problem, codes.index(problem.code)) for problem in shown],
         "properties": {name: facts[name] for name in ("seed", "summary", "tool")},
     }
 

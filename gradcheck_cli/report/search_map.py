@@ -71,15 +71,15 @@ def axes_of(result: SearchResult, dtype: str) -> list[Axis]:
         for box in search.region.whole or ():
             shapes = {name: np.shape(low) for name, (low, _) in box.items()}
     most = FORMATS[dtype].largest
-    found = []
+    axes = []
     for name, shape in shapes.items():
         low, high = (min(max(bound, -most), most) for bound in result.domain[name])
         one_sign = low > 0 or high < 0
         wide = one_sign and abs(math.log2(high / low)) > _OCTAVES
         for number, index in enumerate(np.ndindex(shape)):
             label = f"{name}[{','.join(map(str, index))}]" if index else name
-            found.append(Axis(label, name, number, low, high, wide))
-    return found
+            axes.append(Axis(label, name, number, low, high, wide))
+    return axes
 
 
 def searches_at(result: SearchResult, place: Place) -> list[Search]:
@@ -89,25 +89,25 @@ def searches_at(result: SearchResult, place: Place) -> list[Search]:
 
 def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int]) -> Array:
     """The cells of a picture with one or two axes: an array of `Cell` with the shape `counts`."""
-    found = np.full(tuple(counts), "free", object)
+    states = np.full(tuple(counts), "free", object)
     for search in searches:
         if search.verdict != "proven-absent" and search.region.boxes is None:
-            found[found == "free"] = "open"
+            states[states == "free"] = "open"
     for search in searches:
         region = search.region
         for kind, boxes in (("may fail", region.boxes or ()), ("open", region.open)):
             for box in boxes:
-                part = found[_covered(box, axes, counts, touched=True)]
+                part = states[_covered(box, axes, counts, touched=True)]
                 part[(part == "free") | (kind == "may fail")] = kind
     for search in searches:
         for box in search.region.inner:
-            found[_covered(box, axes, counts, touched=False)] = "fails"
+            states[_covered(box, axes, counts, touched=False)] = "fails"
     for search in searches:
         if search.witness is not None:
             at = [axis.place(axis.number(search.witness.values)) for axis in axes]
             cell = tuple(min(int(p * n), n - 1) for p, n in zip(at, counts, strict=True))
-            found[cell] = "fails" if found[cell] == "fails" else "may fail"
-    return found
+            states[cell] = "fails" if states[cell] == "fails" else "may fail"
+    return states
 
 
 def _covered(

@@ -136,17 +136,17 @@ def _grid(
     across, up = axes
     width, rows = _width(style, _MARGIN), _ROWS
     halves = 2 if style.color and style.unicode else 1
-    found = cells(searches, axes, [width, rows * halves]).T[::-1]
+    states = cells(searches, axes, [width, rows * halves]).T[::-1]
     labels = {0: shortest(up.high, dtype), rows - 1: shortest(up.low, dtype)}
     labels[rows // 2] = up.name
     for number in range(rows):
         head = labels.get(number, "")[: _MARGIN - 1].rjust(_MARGIN - 1) + " "
         if halves == 1:
-            yield _line(head, _MARGIN, found[number], style)
+            yield _line(head, _MARGIN, states[number], style)
         else:
-            yield _halved(head, found[2 * number], found[2 * number + 1])
+            yield _halved(head, states[2 * number], states[2 * number + 1])
     yield _labels(across, dtype, width, _MARGIN)
-    yield _legend(found, _MARGIN, style, coloured=halves == 2)
+    yield _legend(states, _MARGIN, style, coloured=halves == 2)
 
 
 def _table(searches: Sequence[Search], axes: Sequence[Axis], dtype: str) -> Iterator[Text]:

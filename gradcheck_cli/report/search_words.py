@@ -43,9 +43,9 @@ def progress_words(progress: SearchProgress) -> str:
     known = progress.known
     words = f"{plain(progress.spec)} {progress.engine} {progress.dtype}: "
     words += f"{known.open_boxes} boxes open, {100 * known.proven:.0f} % proven"
-    found = [one for one in known.searches if one.witness is not None]
-    if found:
-        worst = max(found, key=lambda one: one.witness.size if one.witness else 0.0)
+    failing = [one for one in known.searches if one.witness is not None]
+    if failing:
+        worst = max(failing, key=lambda one: one.witness.size if one.witness else 0.0)
         assert worst.witness is not None
         words += f"; {worst.kind} at {_place(worst.witness, progress.dtype)}"
     return words

@@ -22,15 +22,15 @@ class Writer(ReportWriter):
     """Counts, then a row for each operation and each of its findings."""
 
     def finish(self, report: Report) -> None:
-        found = _by_operation(report.results)
+        by_operation = _by_operation(report.results)
         lines = [
             summary_line(report).plain,
             "",
             "| found | operations | samples |",
             "|---|---:|---:|",
-            *_counts(found, report),
+            *_counts(by_operation, report),
         ]
-        rows = [*_rows(found), *(_mistake(error) for error in report.errors)]
+        rows = [*_rows(by_operation), *(_mistake(error) for error in report.errors)]
         if rows:
             lines += ["", "| operation | samples | found | |", "|---|---|---|---|", *rows]
         if report.refused:
@@ -53,10 +53,10 @@ def _words(result: SpecResult) -> dict[str, list[Finding]]:
     return words or {_UNCHECKED if result.unchecked else _PASSED: []}
 
 
-def _word(found: str) -> str:
-    kind = "refused: " if found == Codes.UNSUPPORTED_OPERATION else ""
-    kind = "error: " if found in ENGINE_FAILED else kind
-    return f"{kind}{found} {code_name(found)}"
+def _word(code: str) -> str:
+    kind = "refused: " if code == Codes.UNSUPPORTED_OPERATION else ""
+    kind = "error: " if code in ENGINE_FAILED else kind
+    return f"{kind}{code} {code_name(code)}"
 
 
 def _counts(found: Mapping[str, Sequence[SpecResult]], report: Report) -> Iterator[str]:

@@ -43,10 +43,10 @@ class Contents:
         self._of_layers: dict[tuple[tuple[str, ...], ...], str] = {}
 
     def key(self, file: str, text: bytes) -> str:
-        found = hashlib.sha256(self._other_dependencies)
-        found.update(repr((file, len(text))).encode())
-        found.update(text)
-        return found.hexdigest()
+        digest = hashlib.sha256(self._other_dependencies)
+        digest.update(repr((file, len(text))).encode())
+        digest.update(text)
+        return digest.hexdigest()
 
     @cached_property
     def _other_dependencies(self) -> bytes:
@@ -64,12 +64,12 @@ class Contents:
 
     def of_files(self, files: Iterable[str]) -> str:
         """A hash that changes if any of the files changes."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for file in files:
             if file not in self._hashes:
                 self._hashes[file] = hashlib.sha256(Path(file).read_bytes()).digest()
-            found.update(repr(file).encode() + self._hashes[file])
-        return found.hexdigest()
+            digest.update(repr(file).encode() + self._hashes[file])
+        return digest.hexdigest()
 
     @staticmethod
     def code(layers: Sequence[Sequence[str]]) -> list[str]:
@@ -138,11 +138,11 @@ def _own_code() -> list[tuple[str, int, int]]:
     root = Path(gradcheck_cli.__file__).parents[1]
     if root.name.endswith("-packages"):  # installed
         return []
-    found = []
+    files = []
     for package in ("gradcheck_cli", "reference_engine"):
         for folder, _, names in os.walk(root / package):
             for name in names:
                 if name.endswith((".py", ".hpp")):
                     status = os.stat(os.path.join(folder, name))
-                    found.append((name, status.st_mtime_ns, status.st_size))
-    return sorted(found)
+                    files.append((name, status.st_mtime_ns, status.st_size))
+    return sorted(files)

@@ -24,9 +24,9 @@ def curve_of(spec: Spec, dtype: str) -> Curve:
     known = {"finite-difference": Registered("finite-difference", "", engine, engine.load())}
     options = RunOptions().only("finite-difference", dtype, "forward")
     look = make_plan(replace(spec, order=1), options, known).looks[0]
-    found = curve(CurveRequest(spec.name, look.truth, compute(look.truth)))
-    if not found.lines:
+    drawn = curve(CurveRequest(spec.name, look.truth, compute(look.truth)))
+    if not drawn.lines:
         raise UsageError(
-            found.note, "a relative error needs a gradient that exists and is not zero"
+            drawn.note, "a relative error needs a gradient that exists and is not zero"
         )
-    return found
+    return drawn

@@ -282,8 +282,8 @@ def training_result(training: Training) -> TrainingResult | None:
 def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
     """Every declaration that matched something, for each engine. `answers` are the answers to
     `plan.layers`."""
-    for design, engine, found in _declared_meanings(plan, answers):
-        calls = max((one.calls for one in found), default=0)
+    for design, engine, matches in _declared_meanings(plan, answers):
+        calls = max((one.calls for one in matches), default=0)
         if calls:
             yield Accepted(
                 engine=engine,
@@ -293,19 +293,19 @@ def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
                 reason=design.reason,
                 line=design.span.line,
                 calls=calls,
-                places=tuple(dict.fromkeys(place for one in found for place in one.places)),
+                places=tuple(dict.fromkeys(place for one in matches for place in one.places)),
             )
 
 
 def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
     """A sentence for each declaration that matched nothing in any engine that ran."""
     by_design: dict[int, list[Meant]] = {}
-    for design, _, found in _declared_meanings(plan, answers):
-        by_design.setdefault(plan.spec.by_design.index(design), []).extend(found)
-    for index, found in by_design.items():
+    for design, _, matches in _declared_meanings(plan, answers):
+        by_design.setdefault(plan.spec.by_design.index(design), []).extend(matches)
+    for index, matches in by_design.items():
         design = plan.spec.by_design[index]
-        if found and not design.shared and not any(one.calls for one in found):
-            similar = next((one.similar for one in found if one.similar), "")
+        if matches and not design.shared and not any(one.calls for one in matches):
+            similar = next((one.similar for one in matches if one.similar), "")
             meant = f"; did you mean `{similar}`?" if similar else ""
             yield (
                 f"unused `by_design`: line {design.span.line}: nothing in the layer "

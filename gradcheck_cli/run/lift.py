@@ -26,7 +26,7 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
     unknown engine, EngineFault if a layer cannot be lifted, and whatever the layer raises."""
     registered = engines()
     options = RunOptions(seed=seed).only(engine, DTYPE, None)
-    found = []
+    layers = []
     for problem in make_plan(spec, options, registered).layers:
         if problem.behaviour or problem.point:
             continue
@@ -36,8 +36,8 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
         with lifting(home, problem) as subject:
             lifted, leaves = readable(subject.lift().without_islands()), subject.leaves
         layer = problem.implementation
-        found.append(LiftedLayer(layer.engine, layer.target, leaves, lifted))
-    return found
+        layers.append(LiftedLayer(layer.engine, layer.target, leaves, lifted))
+    return layers
 
 
 def inputs_of(layer: LiftedLayer) -> tuple[dict[str, Array], tuple[str, ...]]:
@@ -68,12 +68,12 @@ def graphs_of(
         values = {name: entry.value for name, entry in spec.inputs.items()}
         return {spec.name: _graph(spec.program, values, spec.wrt, numbers)}
     layers = lift(spec, engine, seed)
-    found = {}
+    graphs = {}
     for layer in layers:
         values, wrt = inputs_of(layer)
         name = spec.name if len(layers) == 1 else f"{spec.name}_{layer.engine}"
-        found[name] = _graph(layer.lifted.program, values, wrt, numbers)
-    return found
+        graphs[name] = _graph(layer.lifted.program, values, wrt, numbers)
+    return graphs
 
 
 def _graph(
@@ -81,7 +81,7 @@ def _graph(
 ) -> Graph:
     if numbers is None or not wrt:
         return Graph(program)
-    found = graph_with_numbers(program, values, wrt, numbers.dtype, numbers.mode)
-    if isinstance(found, Failure):
-        raise UsageError(f"its numbers cannot be computed: {found.message}")
-    return found
+    graph = graph_with_numbers(program, values, wrt, numbers.dtype, numbers.mode)
+    if isinstance(graph, Failure):
+        raise UsageError(f"its numbers cannot be computed: {graph.message}")
+    return graph

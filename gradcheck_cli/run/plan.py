@@ -243,16 +243,16 @@ def choose_engines(
 
 def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, str]]:
     """The reasons why a named engine cannot run, each with a remedy."""
-    found = registered.get(name)
-    if found is None:
+    entry = registered.get(name)
+    if entry is None:
         return [(f"unknown engine `{name}`", _nearest(name, list(registered)))]
-    if found.engine is None:
-        return [(f"the engine `{name}` cannot be used: {found.fault}", "")]
-    if found.version is None:
-        return [(f"the engine `{name}` is not installed", found.install)]
+    if entry.engine is None:
+        return [(f"the engine `{name}` cannot be used: {entry.fault}", "")]
+    if entry.version is None:
+        return [(f"the engine `{name}` is not installed", entry.install)]
     return [
         (f"the engine `{name}` needs {what}, but there is none", install)
-        for what, install in found.missing
+        for what, install in entry.missing
     ]
 
 
@@ -398,23 +398,23 @@ def _projections(
 
 
 def _reason_against(
-    plan: Plan, found: Registered, dtype: str, mode: Mode
+    plan: Plan, entry: Registered, dtype: str, mode: Mode
 ) -> tuple[str | None, bool]:
     """Why an engine cannot do this, or None; and whether the mode is one that the engine leaves out
     by default."""
-    assert found.engine is not None
-    can = found.engine.capabilities
+    assert entry.engine is not None
+    can = entry.engine.capabilities
     order = order_of(mode)
-    if not _computes(found, plan.placement):
-        return cpu_only(found.name, plan), False
+    if not _computes(entry, plan.placement):
+        return cpu_only(entry.name, plan), False
     if dtype not in can.dtypes:
-        return f"{found.name} has no {dtype}", False
+        return f"{entry.name} has no {dtype}", False
     for part in modes_in(mode):
         if part not in can.modes:
-            return f"{found.name} has no {part} mode", True
+            return f"{entry.name} has no {part} mode", True
     if order not in can.orders:
-        return f"{found.name} has no derivatives of order {order}", False
-    return found.engine.refuses(plan.spec.program, mode), True
+        return f"{entry.name} has no derivatives of order {order}", False
+    return entry.engine.refuses(plan.spec.program, mode), True
 
 
 def _rounded(value: Array, fmt: FloatFormat) -> Array:

@@ -67,16 +67,16 @@ def reduce(
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
-        found = _finding_to_keep(_findings([whole], options, pool)[0], code)
-        if found is None:
+        kept = _finding_to_keep(_findings([whole], options, pool)[0], code)
+        if kept is None:
             return None
-        same = options.only(found.engine, found.dtype, found.mode)
-        is_alone = _finding_to_keep(_findings([whole], same, pool)[0], found.code) is not None
+        same = options.only(kept.engine, kept.dtype, kept.mode)
+        is_alone = _finding_to_keep(_findings([whole], same, pool)[0], kept.code) is not None
         text = "" if spec.implementations else folded_statements(spec.program)
-        start = Reduced(text, whole, found, 2, is_alone=is_alone)
+        start = Reduced(text, whole, kept, 2, is_alone=is_alone)
         if not is_alone:
             return _smallest(start, options, pool, until)
-        if spec.implementations and found.engine is not None:
+        if spec.implementations and kept.engine is not None:
             start = _as_formula(start, same, pool)
         return _smallest(start, same, pool, until)
     finally:
@@ -151,13 +151,13 @@ def _is(finding: Finding, code: str | None) -> bool:
 
 
 def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:
-    found: list[tuple[Finding, ...]] = []
+    by_spec: list[tuple[Finding, ...]] = []
     for event in run(specs, options, pool):
         if isinstance(event, SpecFinished):
-            found.append(event.result.findings)
+            by_spec.append(event.result.findings)
         elif isinstance(event, Finished) and event.report.interrupted:
             raise KeyboardInterrupt
-    return found
+    return by_spec
 
 
 def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:

@@ -111,10 +111,10 @@ def usable(options: RunOptions) -> bool:
 
 def clear(folder: Path | None = None) -> int:
     """Removes all entries and returns how many there were. Raises OSError."""
-    found = [*_entries(folder or cache_folder_of("results"))]
-    for path in found:
+    files = [*_entries(folder or cache_folder_of("results"))]
+    for path in files:
         path.unlink(missing_ok=True)
-    return len(found)
+    return len(files)
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -137,14 +137,14 @@ class Searched:
         """The findings of a run together with those of the searches. A finding that a point of the
         spec already has is not repeated: it gets the search, and its fix gets the result of the
         search for the fix."""
-        found = list(findings)
+        every = list(findings)
         for new in self._findings:
-            places = [i for i, one in enumerate(found) if _is_same(one, new)]
+            places = [i for i, one in enumerate(every) if _is_same(one, new)]
             if not places:
-                found.append(new)
-            elif (known := found[places[0]]).search is None:
-                found[places[0]] = replace(known, search=new.search, fix=_with_search(known, new))
-        return found
+                every.append(new)
+            elif (known := every[places[0]]).search is None:
+                every[places[0]] = replace(known, search=new.search, fix=_with_search(known, new))
+        return every
 
 
 def _of_kind(

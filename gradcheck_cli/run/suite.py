@@ -45,9 +45,9 @@ class Suite:
         """A spec for each sample of these operations, at most `most` for each operation."""
         if not ops:
             return []
-        found = self._listing(SuiteRequest(_module(self.name), tuple(ops), most, is_complex))
-        self.refused = found.refused
-        return specs_of(self.name, found.samples, self._engines, order, is_complex)
+        listing = self._listing(SuiteRequest(_module(self.name), tuple(ops), most, is_complex))
+        self.refused = listing.refused
+        return specs_of(self.name, listing.samples, self._engines, order, is_complex)
 
     def close(self) -> None:
         self.pool.kill()

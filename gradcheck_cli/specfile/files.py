@@ -98,13 +98,13 @@ class _Search:
         """The specs of a folder; any other path itself."""
         if path == STDIN or _kind(path) != "folder":
             return [path]
-        found = []
+        names = []
         for name in sorted(self._yaml_files(path)):
             if _is_spec(name):
-                found.append(name)
+                names.append(name)
             else:
                 self.others.add(name)
-        return found
+        return names
 
     def _yaml_files(self, folder: str) -> Iterator[str]:
         for root, folders, names in os.walk(folder, onerror=self._report_unreadable):

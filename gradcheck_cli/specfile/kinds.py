@@ -124,9 +124,9 @@ def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _rotation(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    found = _orthogonal(rng, shape)
-    found[..., 0] *= np.linalg.det(found)[..., None]
-    return found
+    matrices = _orthogonal(rng, shape)
+    matrices[..., 0] *= np.linalg.det(matrices)[..., None]
+    return matrices
 
 
 def _definite(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

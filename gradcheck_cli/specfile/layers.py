@@ -37,14 +37,14 @@ def read_implementations(
     """The implementations of a document, in its order. Mistakes go to the collector."""
     folder = _folder(collector)
     setup = _setup(data.get("setup", {}), folder, collector)
-    found = []
+    implementations = []
     for engine, form in data["implementations"].items():
         path: Path = ("implementations", engine)
         check_engine(engine, path, collector, at_key=True)
         table = form if isinstance(form, dict) else {"target": form}
         where = (*path, "target") if isinstance(form, dict) else path
         _check_target(table["target"], folder, where, collector)
-        found.append(
+        implementations.append(
             Implementation(
                 engine=engine,
                 target=table["target"],
@@ -56,7 +56,7 @@ def read_implementations(
                 setup=setup,
             )
         )
-    return tuple(found)
+    return tuple(implementations)
 
 
 def _folder(collector: Collector) -> str:
@@ -103,7 +103,7 @@ def read_designs(
 ) -> tuple[ByDesign, ...]:
     """The intended deviations inside of layers. Mistakes go to the collector."""
     folder = _folder(collector)
-    found = []
+    designs = []
     for index, form in enumerate(data.get("by_design", ())):
         path: Path = ("by_design", index)
         if not form["reason"].strip() or not form["reason"].isprintable():
@@ -130,10 +130,10 @@ def read_designs(
             _check_formula((*path, "surrogate"), collector)
         where = (*path, "detach" if detach else "function")
         span = collector.span(locate(collector.root, where)[1])
-        found.append(
+        designs.append(
             ByDesign(form["reason"], span, function, detach, form.get("surrogate"), engine, shared)
         )
-    return tuple(found)
+    return tuple(designs)
 
 
 def _check_detach(target: str, folder: str, path: Path, collector: Collector) -> None:

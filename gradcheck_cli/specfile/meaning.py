@@ -268,9 +268,9 @@ class Meaning:
         is None."""
         return {
             name: None
-            if found is None
-            else Argument(found.value.shape, inputs.kind(name) or "float")
-            for name, found in (inputs.base | inputs.constants).items()
+            if entry is None
+            else Argument(entry.value.shape, inputs.kind(name) or "float")
+            for name, entry in (inputs.base | inputs.constants).items()
         }
 
     def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:

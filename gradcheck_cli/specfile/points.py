@@ -27,14 +27,14 @@ def specs_at_point(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec
     """The specs at this point only. Specs that cannot have the point are left out. Raises
     UsageError if no spec can have it, and for texts that are not values of an input."""
     values = dict(map(_parse_assignment, point))
-    why, found = "", False
+    why, fits = "", False
     for spec in specs:
         try:
             yield _at_values(spec, values)
-            found = True
+            fits = True
         except _Elsewhere as error:
             why = why or f"{spec.name}: {error}"
-    if why and not found:
+    if why and not fits:
         raise UsageError(f"{FLAG}: {why}")
 
 

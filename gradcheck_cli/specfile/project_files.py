@@ -84,9 +84,9 @@ def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
     libraries = set()
     folders = (here, *_folders(folder))
     for level, parts in names:
-        found = _modules(parts, (_parent_folder(here, level - 1),) if level else folders)
-        files.update(dict.fromkeys(found))
-        if not found and parts and not level:
+        modules = _modules(parts, (_parent_folder(here, level - 1),) if level else folders)
+        files.update(dict.fromkeys(modules))
+        if not modules and parts and not level:
             libraries.add(parts[0])
     return Imports(tuple(files), frozenset(libraries))
 
@@ -135,14 +135,14 @@ def _names(text: bytes) -> tuple[_Module, ...]:
 
 def _modules_of(statements: Iterable[ast.AST]) -> tuple[_Module, ...]:
     """The modules that import statements name. `from a import b` may mean the module `a.b`."""
-    found: dict[_Module, None] = {}
+    modules: dict[_Module, None] = {}
     for one in statements:
         if isinstance(one, ast.Import):
-            found.update(((0, tuple(alias.name.split("."))), None) for alias in one.names)
+            modules.update(((0, tuple(alias.name.split("."))), None) for alias in one.names)
         elif isinstance(one, ast.ImportFrom):
             base = tuple((one.module or "").split(".")) if one.module else ()
-            found.update(((one.level, (*base, alias.name)), None) for alias in one.names)
-    return tuple(found)
+            modules.update(((one.level, (*base, alias.name)), None) for alias in one.names)
+    return tuple(modules)
 
 
 def _modules(parts: Sequence[str], folders: Iterable[str]) -> list[str]:
@@ -208,21 +208,21 @@ def input_names(target: str, folder: str = "") -> list[str]:
     """The names of the parameters of the function, or of the method that takes the inputs.
     Parameters with a default are left out. `affine` may be `affine_forward`. Empty if the code is
     not available."""
-    found = _definition_of(target, folder) or _definition_of(f"{target}_forward", folder)
-    if isinstance(found, ast.ClassDef):
-        methods = (_member(found, name) for name in _CALLED)
-        found = next((method for method in methods if method is not None), None)
-    return list(_required_names(found.args)) if isinstance(found, _Function) else []
+    definition = _definition_of(target, folder) or _definition_of(f"{target}_forward", folder)
+    if isinstance(definition, ast.ClassDef):
+        methods = (_member(definition, name) for name in _CALLED)
+        definition = next((method for method in methods if method is not None), None)
+    return list(_required_names(definition.args)) if isinstance(definition, _Function) else []
 
 
 def without_backward(target: str, folder: str = "") -> str:
     """The name of the backward that a NumPy layer lacks; empty if it has one, or its code is not
     available."""
-    found, file = _definition_of(target, folder), file_of(target, folder)
-    if isinstance(found, ast.ClassDef) and not found.bases:
-        name, text = "backward", ast.unparse(found)
-    elif isinstance(found, _Function) and file is not None:
-        name = f"{found.name.removesuffix('_forward')}_backward"
+    definition, file = _definition_of(target, folder), file_of(target, folder)
+    if isinstance(definition, ast.ClassDef) and not definition.bases:
+        name, text = "backward", ast.unparse(definition)
+    elif isinstance(definition, _Function) and file is not None:
+        name = f"{definition.name.removesuffix('_forward')}_backward"
         text = Path(file).read_text("utf-8", "replace")
     else:
         return ""
@@ -237,10 +237,10 @@ def constructor_names(target: str, folder: str = "") -> list[str]:
 
 def _definition_of(target: str, folder: str) -> ast.AST | None:
     """The function or class; None if the code is not available, or does not define it by name."""
-    found = _tree_of(target, folder)
+    node = _tree_of(target, folder)
     for part in target.partition(":")[2].split("."):
-        found = _member(found, part)
-    return found
+        node = _member(node, part)
+    return node
 
 
 def _tree_of(target: str, folder: str) -> ast.AST | None:

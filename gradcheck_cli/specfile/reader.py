@@ -46,8 +46,8 @@ def read(
     if isinstance(source, SpecError):
         return [], [source]
     lines = Lines(source.text, first, margin)
-    found = [document for document in documents(source.text) if not _is_empty(document)]
-    if not found:
+    whole = [document for document in documents(source.text) if not _is_empty(document)]
+    if not whole:
         help = "a spec needs at least `inputs` and `model`"
         span = _first_content(lines, source.text) or first_line(source)
         message = "there is no spec in this file"
@@ -57,18 +57,18 @@ def read(
     errors: list[SpecError] = []
     names: dict[str, Span] = {}
     defaults = _Defaults()
-    if _is_defaults(found[0].root) and not found[0].problems:
-        assert found[0].root is not None
-        defaults = _read_defaults(Collector(source, lines, found[0].root, errors))
+    if _is_defaults(whole[0].root) and not whole[0].problems:
+        assert whole[0].root is not None
+        defaults = _read_defaults(Collector(source, lines, whole[0].root, errors))
         errors.sort(key=_place)
-        found = found[1:]
-        if not found:
+        whole = whole[1:]
+        if not whole:
             help = "below `---`, a spec with `inputs` and `model`"
             message = "this file has defaults, but no spec"
             errors.append(SpecError(Codes.YAML_SYNTAX, path, message, None, source, help=help))
-    for number_, document in enumerate(found, start=1):
+    for number_, document in enumerate(whole, start=1):
         reader = _Reader(source, lines, document, defaults, seed)
-        spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
+        spec = reader.read(stem if len(whole) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:
             message = f"two specs in this file are called {spec.name}"
             help = f"the first is on line {names[spec.name].line}"
@@ -198,27 +198,27 @@ class _Defaults:
 
     def merged(self, root: Mapping) -> Mapping:
         """The tree of a spec with the defaults for all keys that it lacks."""
-        found = Mapping(root.start, root.end, dict(root.keys), dict(root.values))
+        tree = Mapping(root.start, root.end, dict(root.keys), dict(root.values))
         layers = "implementations" in root.keys
         for key, value in self.values.items():
             if key in _OF_LAYERS and not layers:
                 continue
-            own = found.values.get(key)
+            own = tree.values.get(key)
             if key == "surrogate":
-                found.values["implementations"] = self._with_surrogate(
-                    found.values["implementations"]
+                tree.values["implementations"] = self._with_surrogate(
+                    tree.values["implementations"]
                 )
             elif own is None:
-                found.keys[key], found.values[key] = self.keys[key], value
+                tree.keys[key], tree.values[key] = self.keys[key], value
             elif key in _LISTS and isinstance(own, Sequence) and isinstance(value, Sequence):
-                found.values[key] = Sequence(own.start, own.end, [*value.items, *own.items])
-        return found
+                tree.values[key] = Sequence(own.start, own.end, [*value.items, *own.items])
+        return tree
 
     def _with_surrogate(self, layers: Tree) -> Tree:
         """The implementations. Those without a surrogate get the default one."""
         if not isinstance(layers, Mapping):
             return layers
-        found = Mapping(layers.start, layers.end, dict(layers.keys))
+        tree = Mapping(layers.start, layers.end, dict(layers.keys))
         for engine, form in layers.values.items():
             table = form
             if isinstance(form, Scalar):
@@ -227,8 +227,8 @@ class _Defaults:
                 table = Mapping(table.start, table.end, dict(table.keys), dict(table.values))
                 table.keys["surrogate"] = self.keys["surrogate"]
                 table.values["surrogate"] = self.values["surrogate"]
-            found.values[engine] = table
-        return found
+            tree.values[engine] = table
+        return tree
 
     def count(self, key: str) -> int:
         """How many entries of a list in a spec come from the defaults. They stand first."""
@@ -244,10 +244,10 @@ def _read_defaults(collector: Collector) -> _Defaults:
     try:
         model.defaults_validator().validate_python(as_python(root))
     except ValidationError as error:
-        found = problems.report(error, collector, model.defaults_schema())
-        if (_KEY,) in found:
+        mistakes = problems.report(error, collector, model.defaults_schema())
+        if (_KEY,) in mistakes:
             return _Defaults()
-        bad = {str(path[1]) for path in found}
+        bad = {str(path[1]) for path in mistakes}
     table = root.values[_KEY]
     if not isinstance(table, Mapping):
         return _Defaults()

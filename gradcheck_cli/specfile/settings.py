@@ -102,9 +102,9 @@ def _refusal(error: ValidationError, settings: Mapping[str, Any]) -> UsageError:
     text = json.dumps(settings, default=str)
     root = documents(text)[0].root
     assert root is not None
-    found: list[SpecError] = []
-    problems.report(error, Collector(Source("", text), Lines(text), root, found), spec_schema())
-    first = found[0]
+    errors: list[SpecError] = []
+    problems.report(error, Collector(Source("", text), Lines(text), root, errors), spec_schema())
+    first = errors[0]
     short = f"`{first.key.rpartition('.')[2]}` "
     says = first.message.removeprefix(short)
     return UsageError(f"`{first.key}`{' ' if says != first.message else ': '}{says}", first.help)
@@ -155,7 +155,7 @@ def _tolerance(form: Mapping[str, Any] | None) -> Tolerance | None:
 def _allows(
     forms: Iterable[Mapping[str, Any]], inputs: Inputs | None, collector: Collector
 ) -> tuple[Allow, ...]:
-    found: list[Allow] = []
+    allows: list[Allow] = []
     findings = [code for code in CODES if not code.startswith(Families.SPEC)]
     for index, form in enumerate(forms):
         path: Path = ("allow", index)
@@ -170,7 +170,7 @@ def _allows(
         if "input" in form and inputs is not None and not shared:
             _check_input_name(form["input"], inputs, (*path, "input"), collector)
         _, tree = locate(collector.root, (*path, "code"))
-        found.append(
+        allows.append(
             Allow(
                 form["code"],
                 form["reason"],
@@ -181,7 +181,7 @@ def _allows(
                 shared,
             )
         )
-    return tuple(found)
+    return tuple(allows)
 
 
 def _train(
@@ -209,7 +209,7 @@ def floating_inputs(
     names: Iterable[str], inputs: Inputs, path: Path, collector: Collector
 ) -> list[str]:
     """The names of inputs that have a gradient. All others are reported."""
-    found: list[str] = []
+    floating: list[str] = []
     for index, name in enumerate(names):
         where = (*path, index)
         if not _check_input_name(name, inputs, where, collector):
@@ -229,8 +229,8 @@ def floating_inputs(
             message = f"`{name}` has requires_grad: false under `inputs`"
             collector.add(message, where, help="remove one of the two")
         else:
-            found.append(name)
-    return found
+            floating.append(name)
+    return floating
 
 
 def check_training(

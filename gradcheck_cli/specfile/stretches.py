@@ -64,12 +64,12 @@ def _path(place: str, folder: str) -> str:
     import importlib.util  # few specs name a stretch of a module
 
     try:
-        found = importlib.util.find_spec(place)
+        module = importlib.util.find_spec(place)
     except (ImportError, ValueError, AttributeError):
-        found = None
-    if found is None or found.origin is None or not found.origin.endswith(".py"):
+        module = None
+    if module is None or module.origin is None or not module.origin.endswith(".py"):
         raise NoStretch(f"there is no module `{place}` in Python", FORMS)
-    return found.origin
+    return module.origin
 
 
 def _at_line(tree: ast.AST, path: str, line: int, target: str) -> Stretch:

@@ -56,25 +56,25 @@ def documents(text: str) -> list[Document]:
     lists = find_lists(text)
     if lists:
         composer = _Composer(text, lists)
-        found = _compose(composer)
-        if composer.lists_met == len(lists) and found and found[-1].root is not None:
-            return found
+        whole = _compose(composer)
+        if composer.lists_met == len(lists) and whole and whole[-1].root is not None:
+            return whole
         # Some list was part of a comment or of a text, or the syntax is broken: read it all.
     return _compose(_Composer(text, {}))
 
 
 def _compose(composer: _Composer) -> list[Document]:
-    found: list[Document] = []
+    composed: list[Document] = []
     while True:
         composer.problems = []
         try:
             root = composer.document()
         except _Broken as broken:
-            found.append(Document(None, [*composer.problems, broken.problem]))
-            return found
+            composed.append(Document(None, [*composer.problems, broken.problem]))
+            return composed
         if root is None:
-            return found
-        found.append(Document(root, composer.problems))
+            return composed
+        composed.append(Document(root, composer.problems))
 
 
 class _Composer:
@@ -279,7 +279,7 @@ def _syntax(error: Exception, text: str) -> Problem:
 def find_lists(text: str) -> dict[int, Sequence]:
     """The flow lists that contain only numbers and such lists, by their first offset. They are
     parsed here, because a YAML parser in Python takes 0.1 ms for each number."""
-    found: dict[int, Sequence] = {}
+    lists: dict[int, Sequence] = {}
     after = 0
     for match in _OPENING.finditer(text):
         start = match.start()
@@ -287,9 +287,9 @@ def find_lists(text: str) -> dict[int, Sequence]:
             continue  # inside a list that was read, or likely in a comment
         tree = _read_numbers(text, start)
         if tree is not None:
-            found[start] = tree
+            lists[start] = tree
             after = tree.end
-    return found
+    return lists
 
 
 def _without_lists(text: str, lists: dict[int, Sequence]) -> str:

@@ -58,7 +58,7 @@ def test_every_key_reaches_the_spec() -> None:
     )
     assert (found.modes, found.order, found.timeout, found.pointed) == (("reverse",), 2, 2.5, True)
     assert found.tolerance == Tolerance(ulps={"float32": 16.0, "bfloat16": 4.0})
-    assert found.train == Train(0.01, 100, ("w",), "sgd")
+    assert found.train == Train(0.01, 100, ("w",))
     assert found.allow == (
         Allow("GC301", "measured and harmless", Span(21, 16, 21, 21), "torch", "float32", "w"),
     )

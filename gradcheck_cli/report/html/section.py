@@ -81,18 +81,18 @@ def section(result: SpecResult, number: int, pictures: bool = True) -> dict[str,
 
 def _engines(result: SpecResult) -> Iterator[dict[str, str]]:
     """Each engine with the worst of its checks and findings."""
-    found: dict[str, str] = {check.engine: "ok" for check in result.checks}
+    outcomes: dict[str, str] = {check.engine: "ok" for check in result.checks}
     for finding in result.findings:
         if finding.engine and not finding.allowed:
-            before = found.get(finding.engine, "ok")
+            before = outcomes.get(finding.engine, "ok")
             graver = finding.severity if finding.severity != "note" else "ok"
             order = ("ok", "warning", "error")
-            found[finding.engine] = max(before, graver, key=order.index)
+            outcomes[finding.engine] = max(before, graver, key=order.index)
     for check in result.checks:
-        if check.status != "passed" and found[check.engine] == "ok":
-            found[check.engine] = "known"
+        if check.status != "passed" and outcomes[check.engine] == "ok":
+            outcomes[check.engine] = "known"
     signs = {"ok": "✓", "warning": "!", "error": "✗", "known": "~"}
-    for name, tone in found.items():
+    for name, tone in outcomes.items():
         yield {"name": name, "tone": tone, "sign": signs[tone]}
 
 
@@ -245,9 +245,9 @@ def _maps(result: SpecResult) -> list[dict[str, Any]]:
         for name, compared in reading.compared.items():
             one = _Shown(reading, name, compared)
             alike.setdefault((name, reading.point, one.lost.tobytes()), []).append(one)
-    found = sorted(alike.values(), key=lambda same: (not same[0].lost.any(), -same[0].worst))
-    off = [same for same in found if same[0].worst >= FEW]
-    drawn = [made for same in off or found[:1] if (made := _map(same)) is not None]
+    groups = sorted(alike.values(), key=lambda same: (not same[0].lost.any(), -same[0].worst))
+    off = [same for same in groups if same[0].worst >= FEW]
+    drawn = [made for same in off or groups[:1] if (made := _map(same)) is not None]
     more = len(drawn) - _MOST_MAPS
     return [*drawn[:_MOST_MAPS], {"more": more}] if more > 0 else drawn
 
@@ -298,25 +298,25 @@ def _map(same: Sequence[_Shown]) -> dict[str, Any] | None:
 def _graphs(result: SpecResult) -> list[dict[str, Any]]:
     """The graph of each traced run, and of each lifted layer, with the operations that findings
     blame. Graphs that blame the same operations are shown once."""
-    found: dict[Any, dict[str, Any]] = {}
+    pictures: dict[Any, dict[str, Any]] = {}
     for graph in result.graphs:
         blamed = frozenset(_nodes_to_blame(graph, result))
         key = graph.lifted, blamed
-        if key in found or sum(node.op != INPUT for node in graph.program.nodes) == 0:
+        if key in pictures or sum(node.op != INPUT for node in graph.program.nodes) == 0:
             continue
         point = "" if graph.point is None else f" at points[{graph.point}]"
         title = f"{graph.engine} {graph.dtype} {graph.mode}{point}"
         if graph.lifted:
             title = f"the {graph.lifted} layer, lifted{point}; numbers of the reference engine"
-        found[key] = {
+        pictures[key] = {
             "title": title,
             "words": word_of_derivatives(graph),
             "forward": graph.mode == "forward",
             "svg": Markup(graph_svg(graph, blamed, result.spec)),
             "blamed": bool(blamed),
         }
-    ordered = [graph for graph in found.values() if graph["blamed"]]
-    return (ordered or list(found.values()))[:_MOST_GRAPHS]
+    ordered = [graph for graph in pictures.values() if graph["blamed"]]
+    return (ordered or list(pictures.values()))[:_MOST_GRAPHS]
 
 
 def _nodes_to_blame(graph: Graph, result: SpecResult) -> Iterator[int]:

@@ -221,16 +221,16 @@ def _with_headers(text: str) -> str:
     """The translation unit with our headers and the user's inserted in place of their names."""
     included: set[str] = set()
 
-    def own(found: re.Match[str]) -> str:
-        if found[1] in included:
+    def own(line: re.Match[str]) -> str:
+        if line[1] in included:
             return ""
-        included.add(found[1])
-        return _OWN.sub(own, (_HEADERS / found[1]).read_text("utf-8")).replace("#pragma once\n", "")
+        included.add(line[1])
+        return _OWN.sub(own, (_HEADERS / line[1]).read_text("utf-8")).replace("#pragma once\n", "")
 
-    def users(found: re.Match[str]) -> str:
-        header = Path(found[1]).read_text("utf-8")
+    def users(line: re.Match[str]) -> str:
+        header = Path(line[1]).read_text("utf-8")
         is_alone = not _USERS.search(header)
-        return header.replace("#pragma once\n", "") if is_alone else found[0]
+        return header.replace("#pragma once\n", "") if is_alone else line[0]
 
     return _OWN.sub(own, _USERS.sub(lambda m: m[0] if _OWN.match(m[0]) else users(m), text))
 

@@ -67,12 +67,12 @@ def source_of(
 
 def lineage(tree: ast.Module, node: ast.stmt) -> tuple[ast.stmt, ...]:
     """The definition, followed by its base classes from the same module, nearest first."""
-    found, bases = [node], node.bases if isinstance(node, ast.ClassDef) else []
+    classes, bases = [node], node.bases if isinstance(node, ast.ClassDef) else []
     for name in map(ast.unparse, bases):
         for one in tree.body:
             if isinstance(one, ast.ClassDef) and one.name == name and one is not node:
-                found += lineage(tree, one)
-    return tuple(found)
+                classes += lineage(tree, one)
+    return tuple(classes)
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _needed_statements(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stm
     imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     modules = {name for node in imports for name in _bound(node)}
     wanted, seen = set(roots), set[str]()
-    found: set[int] = set()
+    places: set[int] = set()
     while wanted - seen:
         name = (wanted - seen).pop()
         seen.add(name)
@@ -101,10 +101,10 @@ def _needed_statements(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stm
             is_about = name in _bound(node) or (
                 name not in modules and name in _registered_with(node)
             )
-            if is_about and place not in found:
-                found.add(place)
+            if is_about and place not in places:
+                places.add(place)
                 wanted |= _names_in(node)
-    return [tree.body[place] for place in sorted(found)]
+    return [tree.body[place] for place in sorted(places)]
 
 
 def _registered_with(node: ast.stmt) -> Iterator[str]:

@@ -121,35 +121,35 @@ def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:
         pair = Pair(_stub(methods["forward"]), _stub(methods["backward"]), owner)
     fixed = ((), {}) if owner else (layer.args, dict(layer.kwargs))
     try:
-        found = convention(pair, list(inputs), *fixed)
+        called = convention(pair, list(inputs), *fixed)
     except BadCall as error:
         raise NoScript(str(error)) from error
-    args, kwargs = found.arguments({name: _Code(f"inputs[{name!r}]") for name in inputs})
+    args, kwargs = called.arguments({name: _Code(f"inputs[{name!r}]") for name in inputs})
     call = f"{forward}({_listed(args, kwargs)})"
-    pulled = f"{backward}({_listed(['y_bar', *_rest(found)], found.extra)})"
-    return PairCode(source, made, "layer", call, pulled, _unpacking_of(found), found.order)
+    pulled = f"{backward}({_listed(['y_bar', *_rest(called)], called.extra)})"
+    return PairCode(source, made, "layer", call, pulled, _unpacking_of(called), called.order)
 
 
-def _unpacking_of(found: Convention) -> str:
+def _unpacking_of(called: Convention) -> str:
     """The statement that takes `y`, and `cache` if there is one, from the result of forward."""
-    if found.style == "cache":
+    if called.style == "cache":
         return "y, cache = y"
-    if found.style == "input or cache":
-        first = f"inputs[{found.order[0]!r}]"
+    if called.style == "input or cache":
+        first = f"inputs[{called.order[0]!r}]"
         return f"y, cache = y if isinstance(y, tuple) else (y, {first})"
     return "y = y[0] if isinstance(y, tuple) else y"
 
 
-def _rest(found: Convention) -> list[_Code]:
+def _rest(called: Convention) -> list[_Code]:
     """The arguments of backward after the upstream gradient. Raises NoScript."""
-    if found.style == "upstreams":
+    if called.style == "upstreams":
         raise NoScript("its backward takes several upstream gradients")
-    if found.style == "upstream":
+    if called.style == "upstream":
         return []
-    if found.style in ("cache", "input or cache"):
+    if called.style in ("cache", "input or cache"):
         return [_Code("cache")]
-    names = found.rest if found.by_name else found.order
-    outputs = set(OUTPUTS) - set(found.order)
+    names = called.rest if called.by_name else called.order
+    outputs = set(OUTPUTS) - set(called.order)
     return [_Code("y" if name in outputs else f"inputs[{name!r}]") for name in names]
 
 

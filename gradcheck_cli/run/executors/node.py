@@ -85,18 +85,18 @@ def examine(parcel: bytes) -> tuple[float, list[SpecResult]]:
 
 
 def _results(specs: Sequence[Spec], executor: Local) -> list[SpecResult]:
-    found: dict[int, SpecResult] = {}
+    results: dict[int, SpecResult] = {}
     try:
         executor.start()
         for number, spec in enumerate(specs):
             executor.submit(number, spec)
-        while len(found) < len(specs):
+        while len(results) < len(specs):
             if isinstance(message := executor.next(), Examined):
-                found[message.number] = message.result
+                results[message.number] = message.result
     except BaseException:
         executor.kill()
         raise
-    return [found[number] for number in range(len(specs))]
+    return [results[number] for number in range(len(specs))]
 
 
 @dataclass(frozen=True, slots=True)

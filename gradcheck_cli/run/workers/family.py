@@ -102,7 +102,7 @@ def has_proc() -> bool:
 
 def descendants(pid: int) -> list[int]:
     """The children of a process, their children, and so on."""
-    found: list[int] = []
+    pids: list[int] = []
     left = [pid]
     table: dict[int, list[int]] | None = None
     while left:
@@ -111,9 +111,9 @@ def descendants(pid: int) -> list[int]:
         if children is None:
             table = _by_parent() if table is None else table
             children = table.get(parent, [])
-        found += children
+        pids += children
         left += children
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int] | None:
@@ -122,25 +122,25 @@ def _children(pid: int) -> list[int] | None:
         threads = os.listdir(PROC / str(pid) / "task")
     except OSError:
         return [] if has_proc() else None
-    found: list[int] = []
+    pids: list[int] = []
     for thread in threads:
         try:
-            found += map(int, (PROC / str(pid) / "task" / thread / "children").read_text().split())
+            pids += map(int, (PROC / str(pid) / "task" / thread / "children").read_text().split())
         except FileNotFoundError:
             if (PROC / str(pid) / "task" / thread).exists():  # a kernel that keeps no such list
                 return None
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _by_parent() -> dict[int, list[int]]:
     """The processes of this machine by their parents."""
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     numbers = _numbers()
     for pid, parent in _from_proc(numbers) if numbers else _from_ps():
-        found.setdefault(parent, []).append(pid)
-    return found
+        children.setdefault(parent, []).append(pid)
+    return children
 
 
 def _from_proc(numbers: list[int]) -> Iterator[tuple[int, int]]:
@@ -172,12 +172,12 @@ def _numbers() -> list[int]:
 def _marked_processes(mark: str) -> list[int]:
     """The processes that had the mark in their environment when they started."""
     wanted = f"{MARK}={mark}\0".encode()
-    found = []
+    pids = []
     for pid in _numbers():
         with contextlib.suppress(OSError):  # another user's, or gone
             if wanted in (PROC / str(pid) / "environ").read_bytes():
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
@@ -211,10 +211,10 @@ def end_descendants(pid: int) -> None:
 
 def _end_all(look: Callable[[], list[int]]) -> None:
     for _ in range(_ROUNDS):
-        found = [pid for pid in look() if not _is_dead(pid)]
-        if not found:
+        alive = [pid for pid in look() if not _is_dead(pid)]
+        if not alive:
             return
-        for pid in found:
+        for pid in alive:
             _signal(pid, signal.SIGKILL)
 
 

@@ -67,7 +67,7 @@ class Polled:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
     def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
-        found: list[tuple[Name, bytes]] = []
+        arrived: list[tuple[Name, bytes]] = []
         for key, _ in self._selector.select(seconds):
             if key.fd == self._stdin:
                 self._write()
@@ -76,8 +76,8 @@ class Polled:
                 data = os.read(key.fd, _PIECE)
                 if not data:
                     self._selector.unregister(key.fd)
-                found.append(("answers" if key.fd == self._stdout else "words", data))
-        return found
+                arrived.append(("answers" if key.fd == self._stdout else "words", data))
+        return arrived
 
     def _write(self) -> None:
         try:
@@ -149,19 +149,19 @@ class Threaded:
         self._unsent.put(data)
 
     def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
-        found = []
+        arrived = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._found.get(timeout=max(seconds, 0.001)))
+            arrived.append(self._found.get(timeout=max(seconds, 0.001)))
             while True:
-                found.append(self._found.get_nowait())
-        self._ended.update(name for name, data in found if not data)
-        return found
+                arrived.append(self._found.get_nowait())
+        self._ended.update(name for name, data in arrived if not data)
+        return arrived
 
     def rest(self) -> bytes:
-        found, until = [], time.monotonic() + _LAST_S
+        arrived, until = [], time.monotonic() + _LAST_S
         while "words" not in self._ended and (left := until - time.monotonic()) > 0:
-            found += self.wait(left)
-        return b"".join(data for name, data in found if name == "words")
+            arrived += self.wait(left)
+        return b"".join(data for name, data in arrived if name == "words")
 
     def close(self) -> None:
         """Ends the threads, each after its worker has ended."""

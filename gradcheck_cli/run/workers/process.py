@@ -144,14 +144,14 @@ class Process:
                 raise TimedOut
             self._look_at_memory(most)
             ended = self._popen.poll() is not None
-            found = self._pipes.wait(0 if ended else min(left, _POLL_S))
-            for name, data in found:
+            arrived = self._pipes.wait(0 if ended else min(left, _POLL_S))
+            for name, data in arrived:
                 if name == "words":
                     self._keep(data)
                     continue
                 self._decoder.feed(data)
                 self._over = not data
-            self._over |= ended and not found
+            self._over |= ended and not arrived
 
     def _look_at_memory(self, most: float) -> None:
         now = time.monotonic()

@@ -94,16 +94,16 @@ def blame_replaced_function(answer: LayerAnswer, replaced: Callable[[], str]) ->
     `replaced` a function of this name, which gradcheck calls, too."""
     failure = answer.failure
     failed = failure is not None and failure.kind == "internal"
-    mistaken = any(found.code == Codes.INTERNAL for found in answer.findings)
+    mistaken = any(finding.code == Codes.INTERNAL for finding in answer.findings)
     if not (failed or mistaken) or not (name := replaced()):
         return answer
     words = f"`{name}` was replaced while the layer ran, but gradcheck calls it"
     if failure is not None and failed:
         failure = replace(failure, kind="raised", message=words)
     findings = tuple(
-        replace(found, code=Codes.ENGINE_RAISED, message=words)
-        if found.code == Codes.INTERNAL
-        else found
-        for found in answer.findings
+        replace(finding, code=Codes.ENGINE_RAISED, message=words)
+        if finding.code == Codes.INTERNAL
+        else finding
+        for finding in answer.findings
     )
     return replace(answer, failure=failure, findings=findings)

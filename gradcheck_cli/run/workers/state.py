@@ -181,7 +181,7 @@ def _is_code(value: object) -> bool:
 
 def _settings() -> dict[str, Any]:
     """The settings of the whole process, by names for people."""
-    found: dict[str, Any] = {
+    settings_now: dict[str, Any] = {
         "the garbage collector": (gc.isenabled(), gc.get_threshold()),
         "sys.settrace": (sys.gettrace(), sys.getprofile()),
         "sys.excepthook": (sys.excepthook, sys.displayhook, sys.unraisablehook),
@@ -191,18 +191,20 @@ def _settings() -> dict[str, Any]:
     }
     for name, settings in _OF_FRAMEWORKS.items():
         if name in sys.modules:
-            found[f"a setting of {name}"] = settings(sys.modules[name])
+            settings_now[f"a setting of {name}"] = settings(sys.modules[name])
     if hasattr(signal, "getitimer"):
         timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-        found["a timer"] = [signal.getitimer(timer) != (0.0, 0.0) for timer in timers]
-        found["the signals that are blocked"] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        settings_now["a timer"] = [signal.getitimer(timer) != (0.0, 0.0) for timer in timers]
+        settings_now["the signals that are blocked"] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         import resource
     except ImportError:  # not on Windows
-        return found
+        return settings_now
     names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
-    found["a limit of resources"] = {n: resource.getrlimit(getattr(resource, n)) for n in names}
-    return found
+    settings_now["a limit of resources"] = {
+        n: resource.getrlimit(getattr(resource, n)) for n in names
+    }
+    return settings_now
 
 
 def _signals() -> list[signal.Signals]:

@@ -98,12 +98,12 @@ class _Line:
 
     def answer(self, engine: Engine, number: int, question: Any, watched: Process | None) -> None:
         try:
-            found = _answer(engine, question, partial(self._tell, number))
+            value = _answer(engine, question, partial(self._tell, number))
             if watched is not None and type(question).__name__ == "LayerProblem":
                 from gradcheck_cli.run.workers.replies import blame_replaced_function
 
-                found = blame_replaced_function(found, watched.replaced)
-            self.write(channel.Answer(number, found))
+                value = blame_replaced_function(value, watched.replaced)
+            self.write(channel.Answer(number, value))
         except TypeError as error:
             from gradcheck_cli.domain.evaluation import Failure
             from gradcheck_cli.run.workers.replies import failed
