@@ -25,6 +25,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.stages import JIT_DISABLED
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.patience import off_the_clock
+from gradcheck_cli.engines.kit.program_vjp import ProgramVJP, Pulled
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.engines.temporarily import temporarily
 
@@ -270,18 +271,17 @@ class CompiledJax(Jax):
         super().__init__(table, dtype)
         _known_to_jax()
         jit = partial(_Compiled, self.jax, compiler_options)
-        self._values = jit(
-            lambda function, sources: super(CompiledJax, self).vjp(function, sources)[:2]
-        )
-        self.gradients = jit(self._gradients)
-        self.cotangents = jit(self._cotangents)
+        self._pulled = jit(self._pull)
         self._tangents = jit(super().jvp)
+        self._shapes = self.jax.jit(self._targets).eval_shape
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         if any(isinstance(source, self.jax.core.Tracer) for source in sources):
             return super().vjp(function, sources)
-        targets, rest = self._values(function, list(sources))
-        return targets, rest, _CompiledVJP(self, function, sources)
+        made = ProgramVJP(
+            partial(self._pulled, function, list(sources)), self._ones(function, list(sources))
+        )
+        return *made.values, made
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if any(isinstance(primal, self.jax.core.Tracer) for primal in primals):
@@ -290,15 +290,22 @@ class CompiledJax(Jax):
         found = self._tangents(function, list(primals), list(tangents))
         return found
 
-    def _gradients(
-        self, function: Function, sources: list[Any], cotangents: list[Any]
-    ) -> list[Any]:
-        return JaxVJP(self, function, sources)(cotangents)
+    def _pull(self, function: Function, sources: list[Any], cotangents: list[Any]) -> Pulled:
+        made = JaxVJP(self, function, sources)
+        targets, rest = made.run(tuple(i for i, bar in enumerate(cotangents) if bar is not None))
+        return targets, rest, *made.with_marked(cotangents)
 
-    def _cotangents(
-        self, function: Function, sources: list[Any], cotangents: list[Any]
-    ) -> tuple[list[Any], dict[int, Any]]:
-        return JaxVJP(self, function, sources).with_marked(cotangents)
+    def _targets(self, function: Function, sources: list[Any]) -> list[Any]:
+        with self.running("reverse"):
+            return function(sources, lambda _, array: array)[0]
+
+    def _ones(self, function: Function, sources: list[Any]) -> list[Any]:
+        """Cotangents of ones for the first target alone, as `Jax.vjp` has them."""
+        first, *others = self._shapes(function, sources)
+        return [
+            None if first is None else self.array(np.ones(first.shape)),
+            *(None for _ in others),
+        ]
 
 
 class _Compiled:
@@ -325,24 +332,6 @@ class _Compiled:
         self._is_traceable.add(shapes)
         with off_the_clock():
             return self._function(*args)
-
-
-class _CompiledVJP:
-    """The vjp of some targets of a function, compiled at its first call."""
-
-    def __init__(self, fw: CompiledJax, function: Function, sources: Sequence[Any]) -> None:
-        self._fw = fw
-        self._function = function
-        self._sources = list(sources)
-
-    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
-        found: list[Any] = self._fw.gradients(self._function, self._sources, list(cotangents))
-        return found
-
-    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        found: tuple[list[Any], dict[int, Any]]
-        found = self._fw.cotangents(self._function, self._sources, list(cotangents))
-        return found
 
 
 def _custom_vjp(jax: Any, rule: Rule) -> Call:

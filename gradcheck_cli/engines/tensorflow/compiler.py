@@ -14,13 +14,13 @@ from gradcheck_cli.engines.derivatives import (
     Function,
     Movable,
     Moved,
-    Targets,
     VJPFunction,
 )
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
+from gradcheck_cli.engines.kit.program_vjp import ProgramVJP, Pulled
 from gradcheck_cli.engines.kit.walker import Call
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 
@@ -56,19 +56,26 @@ class CompiledTensorFlow(TensorFlow):
         if not self._is_compiled(function):
             return super().vjp(function, sources)
 
-        def values(arrays: dict[str, Any], sources: list[Any]) -> Targets:
-            return super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)[:2]
+        def targets_of(arrays: dict[str, Any], sources: list[Any]) -> list[Any]:
+            found: list[Any] = code(arrays, sources, lambda _, array: array)[0]
+            return found
 
-        def gradients(
+        def pulled(
             arrays: dict[str, Any], sources: list[Any], cotangents: list[Any]
-        ) -> tuple[list[Any], list[Any]]:
-            targets, _, vjp = super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)
-            return targets, vjp(cotangents)  # with the forward pass, as in a training step
+        ) -> tuple[list[Any], Any, list[Any]]:
+            targets, rest, vjp = super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)
+            return targets, rest, vjp(cotangents)
 
         code, given = function.code, (function.arrays, list(sources))
-        targets, rest = self._of("values", code, values)(*given)
-        compiled = partial(self._of("gradients", code, gradients), *given)
-        return targets, rest, _CompiledVJP(self._tf, targets, compiled)
+        traced: Any = self._compiled.get(
+            ("targets", code), lambda: self._tf.function(targets_of, autograph=False)
+        )
+        targets = traced.get_concrete_function(*given).structured_outputs
+        run = _AmongZeros(self._tf, targets, partial(self._of("pulled", code, pulled), *given))
+        made = ProgramVJP(
+            run, [None if y is None else self._tf.ones(y.shape, y.dtype) for y in targets]
+        )
+        return *made.values, made
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self._is_compiled(function):
@@ -96,40 +103,35 @@ class CompiledTensorFlow(TensorFlow):
         return self._compiled.get((what, code), made)
 
 
-class _CompiledVJP:
-    """The vjp by a compiled function of the cotangents, which runs the forward pass again. Unused
-    targets have zero cotangents, so that one compilation serves all. If the result is not finite,
-    zero times infinity may be the reason, and the unused targets are left out."""
+class _AmongZeros:
+    """A compiled program that differentiates `targets`. Unused targets have zero cotangents, so
+    that one compilation serves all. If a gradient is not finite, zero times infinity may be the
+    reason, and the unused targets are left out."""
 
     def __init__(
         self,
         tf: Any,
         targets: Sequence[Any],
-        compiled: Callable[[list[Any]], tuple[list[Any], list[Any]]],
+        program: Callable[[list[Any]], tuple[list[Any], Any, list[Any]]],
     ) -> None:
         self._tf = tf
         self._targets = targets
-        self._compiled = compiled
+        self._program = program
 
-    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
-        given = list(cotangents)
-        pairs = zip(self._targets, given, strict=True)
+    def __call__(self, cotangents: list[Any]) -> Pulled:
+        pairs = zip(self._targets, cotangents, strict=True)
         whole = [
-            self._tf.zeros_like(y) if bar is None and y is not None else bar for y, bar in pairs
+            self._tf.zeros(y.shape, y.dtype) if bar is None and y is not None else bar
+            for y, bar in pairs
         ]
-        found = self._compiled(whole)[1]
-        if len(_arrays(whole)) > len(_arrays(given)) and not all(
-            map(self._is_finite, _arrays(found))
-        ):
-            found = self._compiled(given)[1]
-        return found
+        found = self._program(whole)
+        added = len(_arrays(whole)) > len(_arrays(cotangents))
+        if added and not all(map(self._is_finite, _arrays(found[2]))):
+            found = self._program(cotangents)
+        return *found, {}  # compiled code marks nothing
 
     def _is_finite(self, array: Any) -> bool:
         return bool(self._tf.reduce_all(self._tf.math.is_finite(array)))
-
-    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """The vjp; compiled code marks nothing."""
-        return self(cotangents), {}
 
 
 def _arrays(parts: Sequence[Any]) -> list[Any]:

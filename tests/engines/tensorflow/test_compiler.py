@@ -16,7 +16,7 @@ from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.tensorflow import compiler
-from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled, _CompiledVJP
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled, _AmongZeros
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
 from tests.checks.making import subject_of
 
@@ -99,13 +99,13 @@ def test_an_unused_target_has_zeros_for_a_cotangent_unless_they_meet_infinity(
 
     given: list[Any] = []
 
-    def slopes(cotangents: list[Any]) -> tuple[list[Any], list[Any]]:
+    def slopes(cotangents: list[Any]) -> tuple[list[Any], Any, list[Any]]:
         given.append(cotangents)
         one, other = cotangents
-        return [], [one if other is None else one + other * float("inf"), None]
+        return [], None, [one if other is None else one + other * float("inf"), None]
 
     one = tf.constant(1.0)
-    assert _CompiledVJP(tf, [one, one], slopes)([one, None])[0].numpy() == 1.0
+    assert _AmongZeros(tf, [one, one], slopes)([one, None])[2][0].numpy() == 1.0
     assert [cotangents[1] is None for cotangents in given] == [False, True]
 
 
