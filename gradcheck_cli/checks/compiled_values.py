@@ -30,15 +30,24 @@ OTHER_DRAWS = (
 IN_ONE_PRECISION = "differs from the layer as written, in this precision alone"
 
 
-def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Finding | None:
+def wrong_value(
+    layer: BoundLayer,
+    compiled_in: Callable[[str], Subject],
+    of_program: Callable[[], Array | None],
+) -> Finding | None:
     """GC104 if the compiled value differs from the value of the layer as written by the same amount
     in another precision, which rounding does not do. GC501, with the entries, if it differs in one
     precision alone, as the cost of rounding is unknown here; also if the two draw different random
-    numbers. `compiled_in` binds the compiled layer in another dtype."""
+    numbers. `compiled_in` binds the compiled layer in another dtype. `of_program` gives the value
+    of the layer's lifted program, if there is one. If it is the same, the layer as written need not
+    run: JAX would compile each of its operations."""
     narrow = layer.narrow
     if not narrow.stages:
         return None
-    written, compiled = _value(narrow, narrow.stages[0]), _value(narrow)
+    compiled, stated = _value(narrow), of_program()
+    if stated is not None and not np.any(_half_lost(narrow, compiled, stated)):
+        return None
+    written = _value(narrow, narrow.stages[0])
     off = _half_lost(narrow, compiled, written)
     if not np.any(off):
         return None

@@ -177,6 +177,7 @@ class _Examination:
         self._casts: Casts | None = None  # None until they were looked for
         self._uncast = False
         self._design: Design | None = None
+        self._lift: tuple[BoundLayer, LiftedTruth | None] | None = None
 
     def answer(self) -> LayerAnswer:
         try:
@@ -254,7 +255,7 @@ class _Examination:
         layer = BoundLayer(
             self._name, self._judging, narrow, highest, self._subject_or_none, self._uncast, known
         )
-        value = wrong_value(layer, self._compiled_in)
+        value = wrong_value(layer, self._compiled_in, partial(self._value_of_program, layer))
         if value is not None and not value.entries:  # the two draw different random numbers
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))
         judged = self._with_surrogates if self._surrogates else self._judge_layer
@@ -336,12 +337,25 @@ class _Examination:
             yield from layer.doubt()
         # a layer that differs from its model is judged by the derivative of its own forward
         stated = None if other else model
-        exact = None if self._has_own_derivative() else stated or lifted_truth(layer, self._notes)
+        exact = None if self._has_own_derivative() else stated or self._lifted(layer)
         answer = yield from self._against(exact, layer)
         if wrong is None:
             return answer
         said = [f for f in answer.findings if (f.code, f.input) != (wrong.code, None)]
         return replace(answer, findings=(wrong, *said))
+
+    def _lifted(self, layer: BoundLayer) -> LiftedTruth | None:
+        """The truth of the lifted program of the layer, which is lifted once."""
+        if self._lift is None or self._lift[0] is not layer:
+            self._lift = layer, lifted_truth(layer, self._notes)
+        return self._lift[1]
+
+    def _value_of_program(self, layer: BoundLayer) -> Array | None:
+        """The value of the layer's program, if the layer is lifted anyway."""
+        if self._problem.spec.model is not None or self._has_own_derivative():
+            return None
+        lifted = self._lifted(layer)
+        return None if lifted is None else lifted.value
 
     def _has_own_derivative(self) -> bool:
         """Whether the expected derivative is declared, or taken by the coordinates of a kind."""

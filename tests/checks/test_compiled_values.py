@@ -113,4 +113,4 @@ def test_a_layer_whose_truth_is_compiled_as_well_may_draw_what_it_likes() -> Non
         value=lambda values: compiled,
     )
     layer: Any = SimpleNamespace(narrow=subject)
-    assert wrong_value(layer, lambda dtype: subject) is None
+    assert wrong_value(layer, lambda dtype: subject, lambda: None) is None

@@ -84,7 +84,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     inputs = problem.inputs.values()
     known = knowledge_of(problem.implementation.live).get(MOVING, 0)
     is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
-    answer = _in_float32(engine, problem) if is_large else None
+    is_compiled = bool(engine.capabilities.stages)
+    answer = _in_float32(engine, problem) if is_large or is_compiled else None
     if answer is not None:
         return answer
     subjects = Subjects(engine, problem)
@@ -109,8 +110,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
 
 
 def _in_float32(engine: Engine, problem: LayerProblem) -> LayerAnswer | None:
-    """The answer about a large layer in float32, if it has no fault there. Otherwise None: float64,
-    which takes twice the time and memory, must decide."""
+    """The answer about a large or compiled layer in float32, if it has no fault there. Otherwise
+    None: float64, which takes twice the time and memory, or another compilation, must decide."""
     if problem.dtype != "float32":
         return None
     subjects = Subjects(engine, problem)

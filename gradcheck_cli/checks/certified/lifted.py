@@ -139,6 +139,13 @@ class LiftedTruth(ProgramTruth):
         inputs = program.inputs
         return [name for name in self._moving if inputs.get(self.words[name]) not in read]
 
+    @property
+    def value(self) -> Array:
+        """The flat value of the program at the leaves' own values, (m,)."""
+        subject = self.layer.highest
+        found: Array = _Nearby(subject, self._made).values([_own_values(subject)])[0]
+        return found
+
     def is_sure(self, truth: Truth) -> bool:
         """Whether every entry is certified."""
         return is_certified(truth.blocks.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 DRAWING = ("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform")
 """Primitives that draw random numbers. Nothing else shows a draw, because keys are ordinary
 arguments."""
+
+VALUE = "value"  # what is evaluated if no gradient is requested
 
 LOOPED_S = 1.0  # processor time in finite differences after which a program is compiled
 
@@ -122,10 +124,16 @@ class JaxSubject(LayerSubject):
         self._made: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {}
         self._looped_s = 0.0
         self._program: Callable[..., Any] | None = None
-        with self.ready({}):
-            self.outputs = self.described(self._values_at(self.inputs({})))
-        self.notes += self._results.notes
         self.bind_leaves(self._leaves_of())
+        self._every = tuple(name for name in self.wrt if name not in request.data)
+        self._is_pulled = compiled and not request.uncast and bool(self._every)
+        with self.ready({}):
+            inputs = self.inputs({})
+            if self._is_pulled:  # the cotangents of its first run have the shapes of its outputs
+                shapes = self.evaluated(VALUE, (), self.call).shapes(inputs)
+                self.outputs = self.described(shapes, numbered=False)
+            self.outputs = self.described(self._values_at(inputs))
+        self.notes += self._results.notes
 
     def _leaves_of(self) -> Iterator[Leaf]:
         for name, own in self._own.items():
@@ -228,7 +236,7 @@ class JaxSubject(LayerSubject):
         return self.jax.device_put(values) if same else self.leaf_array(name, values)
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
-        return self.jax.numpy.asarray(part.astype(self.jax.numpy.dtype(output.dtype)))
+        return self.jax.device_put(part.astype(self.jax.numpy.dtype(output.dtype)))
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         jax = self.jax
@@ -250,14 +258,12 @@ class JaxSubject(LayerSubject):
         self.output_names = list(found)
         return list(found.values())
 
-    def evaluated(
-        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
-    ) -> Callable[..., Any]:
+    def evaluated(self, what: str, names: tuple[str, ...], function: Callable[..., Any]) -> Any:
         """The first function that was made for this key, in the form in which it runs."""
         key = what, names, self._stage
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = self._as_evaluated(function)
+            made = self._made[key] = self._as_evaluated(what, function)
         return made
 
     @contextmanager
@@ -265,7 +271,7 @@ class JaxSubject(LayerSubject):
         with temporarily(self, _stage=stage), self.jax.disable_jit(stage == NO_COMPILER):
             yield
 
-    def _as_evaluated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _as_evaluated(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.request.uncast:
             from gradcheck_cli.engines.jax.casts import Uncast
 
@@ -274,12 +280,25 @@ class JaxSubject(LayerSubject):
             return function
         from gradcheck_cli.engines.jax.programs import Compiled
 
-        is_judged = self.dtype == self.request.rounding
+        is_judged = self.dtype == self.request.rounding and what != VALUE
         options = STAGES.get(self._stage) or (None if is_judged else UNOPTIMISED)
         return Compiled(function, self._function, options)
 
     def _values_at(self, inputs: Mapping[str, Any]) -> list[Any]:
-        found: list[Any] = self.evaluated("value", (), self.call)(inputs)
+        """The outputs. If they are judged as compiled, they come with the gradients, as in a
+        training step, so that nothing is compiled for the value alone."""
+        is_judged = self.dtype == self.request.rounding and self._stage != NO_COMPILER
+        if self._is_pulled and is_judged:
+            try:
+                return list(self._pulled(inputs, self._every, [self.ones])[0][0])
+            except Exception as error:  # a run with gradients raises it again
+                raise_if_internal(error)
+                self._is_pulled = False
+        return self._alone(inputs)
+
+    def _alone(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The outputs without gradients."""
+        found: list[Any] = self.evaluated(VALUE, (), self.call)(inputs)
         return found
 
     def plain_value(self, values: Values) -> Array:
@@ -296,7 +315,7 @@ class JaxSubject(LayerSubject):
         for name in self._complex:  # NumPy takes a hundredth of the time
             pairs = values.get(name, self._own[name]).astype(self.dtype)
             inputs[name] = self.jax.device_put(joined(pairs))
-        return self.flat(self._values_at(inputs))
+        return self.flat(self._alone(inputs))
 
     def several(self, many: Sequence[Values]) -> Array:
         if self._looped_s > LOOPED_S and not self.is_held:
@@ -373,35 +392,45 @@ class JaxSubject(LayerSubject):
         self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
     ) -> tuple[list[Any], list[list[Any]]]:
         """The outputs, and the gradients for each row of cotangents."""
-        every = (self.cotangents(row, call.used_outputs) for row in rows)
         if not self._whole:
             arrays, vjp = self.vjp(inputs, wrt)
             self._interleave(call)
-            return arrays, [vjp(bars) for bars in every]
+            return arrays, [vjp(self.cotangents(row, call.used_outputs)) for row in rows]
+        self._interleave(call)
+        ran = self._pulled(inputs, wrt, rows, call.used_outputs)
+        return ran[0][0], [gradients for _, gradients in ran]
+
+    def _pulled(
+        self,
+        inputs: Mapping[str, Any],
+        wrt: tuple[str, ...],
+        rows: Iterable[Array],
+        used: Sequence[str] | None = None,
+    ) -> list[tuple[list[Any], list[Any]]]:
+        """The outputs and the gradients of one program, for each row of cotangents."""
 
         def derivative(inputs: Mapping[str, Any], bars: list[Any]) -> Any:
             arrays, vjp = self.vjp(inputs, wrt)
             return arrays, vjp(bars)
 
-        self._interleave(call)
         evaluated = self.evaluated("derivative", wrt, derivative)
-        ran = [self._part_or_whole(wrt, evaluated, inputs, bars) for bars in every]
-        return ran[0][0], [gradients for _, gradients in ran]
+        every = (self.cotangents(row, used) for row in rows)
+        return [self._part_or_whole(wrt, evaluated, inputs, bars) for bars in every]
 
     def _part_or_whole(
         self, wrt: tuple[str, ...], derivative: Callable[..., Any], inputs: Any, bars: list[Any]
     ) -> Any:
         """The result of a derivative with respect to some leaves. If the compiled derivative with
         respect to all contains the same program, it runs, and nothing is compiled."""
-        if not self._compiled or not set(wrt) < set(self.wrt):
+        if not self._compiled or not set(wrt) < set(self._every):
             return derivative(inputs, bars)
         from gradcheck_cli.engines.jax.programs import Compiled
 
         def chosen(result: Any) -> Any:
             arrays, gradients = result
-            return arrays, [gradients[self.wrt.index(name)] for name in wrt]
+            return arrays, [gradients[self._every.index(name)] for name in wrt]
 
-        match self._made.get(("derivative", self.wrt, self._stage)), derivative:
+        match self._made.get(("derivative", self._every, self._stage)), derivative:
             case Compiled() as whole, Compiled() as part if whole.computes(
                 part, chosen, inputs, bars
             ):

@@ -21,6 +21,7 @@ from jax.extend import core
 from jax.extend.core import primitives
 from jax.interpreters import partial_eval
 
+from gradcheck_cli.engines.jax.stages import UNOPTIMISED
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.temporarily import temporarily
@@ -32,6 +33,7 @@ _PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, like JAX's 
 
 _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
 _JITTED = "_pjit_call_impl_python"  # runs functions that are new to JAX
+_NO_OPTION = "No such compile option"
 _STATED = ("custom_jvp_call", "custom_vjp_call")  # their derivatives do not affect the value
 
 
@@ -52,7 +54,7 @@ class Compiled:
         named: Any = called
         named.__wrapped__, named.__signature__ = layer, inspect.signature(function)
         self._function = function
-        self._jit = jax.jit(named, compiler_options=compiler_options)
+        self._jit = jax.jit(named)
         self._options = tuple((compiler_options or {}).items())
         self._known: dict[Hashable, Callable[..., Any]] = {}
         self._traced: dict[Hashable, Any] = {}
@@ -64,13 +66,18 @@ class Compiled:
         if shapes not in self._known:
             traced = self._traced_at(shapes, args)
             key = (self._options, shapes, jax.tree.structure(traced.out_info), key_of(traced.jaxpr))
-            self._known[shapes] = _PROGRAMS.get(key, partial(_compile_ahead, traced))
+            build = partial(_compile_ahead, traced, self._options)
+            self._known[shapes] = _PROGRAMS.get(key, build)
         return self._known[shapes](*args)
 
     def _traced_at(self, shapes: Hashable, args: Sequence[Any]) -> Any:
         if shapes not in self._traced:
             self._traced[shapes] = self._jit.trace(*args)
         return self._traced[shapes]
+
+    def shapes(self, *args: Any) -> Any:
+        """The results with shapes and dtypes alone. Nothing is compiled."""
+        return self._traced_at(_shapes_of(args), args).out_info
 
     def computes(self, part: Compiled, chosen: Callable[[Any], Any], *args: Any) -> bool:
         """Whether `chosen`, a function that leaves out some of this function's results, gives what
@@ -99,10 +106,17 @@ def _needed_by(program: core.ClosedJaxpr, used: Sequence[bool]) -> Hashable | No
     return key_of(leave_out(program.jaxpr, used, instantiate=True)[0]), key_of(program.consts)
 
 
-def _compile_ahead(traced: Any) -> Callable[..., Any]:
-    """A traced program, compiled ahead of time, so that it survives `jax.clear_caches`."""
+def _compile_ahead(traced: Any, options: tuple[tuple[str, bool | str], ...]) -> Callable[..., Any]:
+    """A traced program, compiled ahead of time, so that it survives `jax.clear_caches`. A version
+    of XLA without the options that save time compiles without them."""
     with off_the_clock():
-        built: Callable[..., Any] = traced.lower().compile()
+        lowered = traced.lower()
+        try:
+            built: Callable[..., Any] = lowered.compile(dict(options) or None)
+        except jax.errors.JaxRuntimeError as error:
+            if dict(options) != UNOPTIMISED or _NO_OPTION not in str(error):
+                raise
+            built = lowered.compile()
         return built
 
 

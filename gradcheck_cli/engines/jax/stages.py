@@ -13,9 +13,12 @@ STAGES: dict[str, dict[str, bool | str] | None] = {
 }
 """Those before the simplifier, by name, with `compiler_options` of `jax.jit` that stop there."""
 
-UNOPTIMISED: dict[str, bool | str] = {"xla_backend_optimization_level": "0"}
-"""The option of `compiler_options` with which LLVM does not optimise the code that XLA writes. It
-then takes about half of the time, which is enough for numbers that are computed once and not
-judged: those of a second look in a higher precision."""
+UNOPTIMISED: dict[str, bool | str] = {
+    "xla_backend_optimization_level": "0",
+    "xla_cpu_use_fusion_emitters": False,
+}
+"""The options of `compiler_options` with which XLA lowers every operation in its simpler way, and
+LLVM does not optimise the result. This takes about a quarter of the time, which is enough for
+numbers that are computed once and not judged: those of a second look in a higher precision."""
 
 JIT_DISABLED = "not compiled, because jax_disable_jit is switched on"

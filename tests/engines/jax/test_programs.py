@@ -16,6 +16,7 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.jax import programs
 from gradcheck_cli.engines.jax.engine import JaxJitEngine
 from gradcheck_cli.engines.jax.layer import JaxSubject
 from gradcheck_cli.engines.jax.programs import Compiled, key_of, programs_known
@@ -331,3 +332,39 @@ def test_a_gradient_that_depends_on_what_is_requested_is_compiled_again() -> Non
     whole, part = (subject.run(one).gradients["x"] for one in (call, replace(call, wrt=("x",))))
     assert whole is not None
     np.testing.assert_array_equal(np.asarray(part), 2 * whole)
+
+
+@pytest.mark.parametrize(
+    "layer", [lambda x, w: x @ w, lambda x, w: (jnp.sin(x @ w).sum(), sine(x))]
+)
+def test_the_value_is_of_the_program_that_has_the_gradients(
+    layer: Any, compiled: list[str]
+) -> None:
+    subject = subject_of(JaxJitEngine(), layer, x=X, w=W)
+    assert len(compiled) == 1
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    for call in (Call(), Call(cotangents=rows), Call(tracking=False), Call({"x": 2 * X})):
+        assert subject.run(call).output.size == len(rows)
+    assert len(compiled) == 1
+
+
+def test_a_layer_without_a_derivative_has_a_value() -> None:
+    def refuse(*_: Any) -> Any:
+        raise ValueError("no derivative")
+
+    layer = jax.custom_vjp(lambda x: 2 * x)
+    layer.defvjp(refuse, refuse)
+    subject = subject_of(JaxJitEngine(), layer, x=X)
+    np.testing.assert_array_equal(subject.run(Call()).output, 2 * X.reshape(-1))
+    with pytest.raises(ValueError, match="no derivative"):
+        subject.run(Call(cotangents=np.ones((1, X.size))))
+
+
+def test_an_option_that_saves_time_is_left_out_where_xla_does_not_know_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown = {"xla_option_of_another_version": False}
+    with pytest.raises(jax.errors.JaxRuntimeError, match="option"):
+        Compiled(jnp.sinh, jnp.sinh, unknown)(jnp.ones(3))
+    monkeypatch.setattr(programs, "UNOPTIMISED", unknown)
+    np.testing.assert_allclose(Compiled(jnp.cosh, jnp.cosh, unknown)(jnp.ones(3)), np.cosh(1))
