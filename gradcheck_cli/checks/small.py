@@ -314,12 +314,12 @@ def _rows(suspected: Mapping[tuple[str, str], Array], count: int) -> Array:
 
 def _overlaid(found: Truth, lifted: Truth) -> Truth:
     """The truth by finite differences, replaced by the lifted truth where that is certified, and
-    where the program is exactly at a kink beside which the layer is smooth: literals of a layer in
-    float64 do not have the judged dtype."""
+    where the program is exactly at a kink or jump beside which the layer is smooth: literals of a
+    layer in float64 do not have the judged dtype."""
     known = {}
     for key, block in lifted.blocks.items():
-        beside = (block.kind == PointKind.KINK) & (found.blocks[key].kind == PointKind.SMOOTH)
-        known[key] = block.certified | (beside & lifted.tied.get(key, False))
+        apart = (found.blocks[key].kind == PointKind.SMOOTH) & (block.kind != PointKind.SMOOTH)
+        known[key] = block.certified | (apart & lifted.tied.get(key, False))
     names = [one.name for one in fields(TruthBlock) if not one.name.startswith("difference")]
     blocks = {
         key: found.blocks[key].at(

@@ -174,7 +174,8 @@ class Evidence:
         ill-conditioned, too."""
         half = measures.lossy(self.ulps, self.format, ERROR_BITS)
         explained = self.by_conditioning | self.by_rounding & half
-        return np.asarray(explained & self.felt & ~measures.is_zero(self.block))
+        residue = measures.is_zero(self.block) & (self._error <= self.accepted.rounding)
+        return np.asarray(explained & self.felt & ~residue)
 
     @cached_property
     def in_float32(self) -> Mask | None:

@@ -111,3 +111,18 @@ def test_a_right_gradient_beside_many_kinks_is_not_called_wrong() -> None:
     x = np.resize(np.array([0.7, 0.3, -0.7, 0.0, 1.9], np.float32), 1500)
     answer = examined(lambda x: torch.maximum(x, torch.tensor(0.7)), {"x": x}, dtype="float32")
     assert not [f for f in answer.findings if f.severity == "error" or "wrong" in f.message]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: torch.clamp(x, min=x.mean()),  # 0.3 is the mean, and rounding moves it
+        lambda x: F.hardshrink(x, 0.3),
+        lambda x: torch.floor(10 * x) * x,  # 10 times the float64 next to 0.3 is 3, rounded
+        lambda x: torch.fmod(x, 0.1),
+    ],
+)
+def test_a_jump_within_the_rounding_of_the_inputs_accuses_nobody(layer: Any, dtype: str) -> None:
+    answer = examined(layer, {"x": np.array([0.3, 0.7, -0.1, 0.3], dtype)}, dtype=dtype)
+    assert not [f for f in answer.findings if f.severity == "error"]

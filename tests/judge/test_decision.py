@@ -462,7 +462,7 @@ def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None
         (1.001, block(1.0, 0.01, condition=0.01), Verdict.ILL_CONDITIONED),
         (1.001, block(1.0, 0.01, condition=1e-4), Verdict.UNDECIDED),
         (1.001, block(1.0, 0.5, condition=1.0), Verdict.UNDECIDED),  # not even a digit is known
-        (1e-3, block(0.0, 1e-9, condition=1e-3, scale=1.0), Verdict.CORRECT),
+        (1e-3, block(0.0, 1e-9, condition=1e-3, scale=1.0), Verdict.ILL_CONDITIONED),
         # small beside what the derivative is nearby, but all that there is
         (0.0, block(1e-9, condition=1e-8, scale=1.0), Verdict.ILL_CONDITIONED),
     ],
