@@ -56,8 +56,8 @@ def positions_read(functions: Iterable[Callable[..., Any] | None]) -> Positions:
     """The positions that any of the functions, called (g, y, *xs), reads. None reads nothing."""
     read: set[int] = set()
     for function in functions:
-        found = NOTHING if function is None else parameters_read(function)
-        if isinstance(found, AllBut):
+        places = NOTHING if function is None else parameters_read(function)
+        if isinstance(places, AllBut):
             return EVERYTHING
-        read.update(i - 2 for i in found if i)  # the cotangent is no position, y is RESULT
+        read.update(i - 2 for i in places if i)  # the cotangent is no position, y is RESULT
     return frozenset(read)

@@ -346,13 +346,13 @@ def sensitivities(output: Node, cotangent: Value = None) -> list[tuple[Op, Array
     """
     if not isinstance(output, Node) or output.op is None or output.level != USER_LEVEL:
         raise TypeError("sensitivities needs a tensor that was recorded on the user's tape")
-    found: list[tuple[Op, Array, Array]] = []
+    records: list[tuple[Op, Array, Array]] = []
 
     def observe(record: Record, y_bar: Value) -> None:
         assert record.op is not None
-        found.append((record.op, to_array(record.value), to_array(y_bar)))
+        records.append((record.op, to_array(record.value), to_array(y_bar)))
 
     with np.errstate(all="ignore"):
         pull_back([(output, check_cotangent(cotangent, output, "sensitivities"))], observe=observe)
-    found.reverse()
-    return found
+    records.reverse()
+    return records

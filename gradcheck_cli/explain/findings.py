@@ -27,16 +27,16 @@ _MOST_USES = 16  # uses of an input that are shown separately; nobody reads a lo
 def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings, each with its cause and pattern, if known. If explaining a finding raises, it
     stays unchanged, and GC706 reports the exception once."""
-    found: list[Finding] = []
+    explained: list[Finding] = []
     faults: dict[str, Finding] = {}
     for finding in findings:
         try:
-            found.append(_explain(case, finding))
+            explained.append(_explain(case, finding))
         except Exception as error:
-            found.append(finding)
+            explained.append(finding)
             fault = unexplained(finding, error)
             faults[fault.message] = fault
-    return (*found, *faults.values())
+    return (*explained, *faults.values())
 
 
 def unexplained(finding: Finding, error: Exception) -> Finding:

@@ -84,7 +84,7 @@ def _refuse_mistakes(request: CheckRequest, result: SpecResult) -> None:
 
 
 def _spec(
-    request: CheckRequest, live: Any, found: Given, fixed: Mapping[str, Any], engine: str
+    request: CheckRequest, live: Any, values: Given, fixed: Mapping[str, Any], engine: str
 ) -> Spec:
     called = request.name or name_of(request.layer if request.backward else live)
     source, span = place_of(request.layer)
@@ -98,16 +98,16 @@ def _spec(
         surrogates=_surrogates(request.surrogate, span),
         live=live,
     )
-    shapes = {key: array.shape for key, array in found.arrays.items()}
+    shapes = {key: array.shape for key, array in values.arrays.items()}
     model = None if request.model is None else Model(request.model, lambda start, end: span)
     spec = Spec(
         name=called,
         source=source,
         span=span,
         program=as_program(implementation, shapes, ()),
-        points=(_inputs(found, request),),
+        points=(_inputs(values, request),),
         wrt=(),
-        dtypes=_dtypes(found),
+        dtypes=_dtypes(values),
         implementations=(implementation,),
         by_design=tuple(_designs(request.by_design, span)),
         model=model,
@@ -167,25 +167,25 @@ def _engine_for(request: CheckRequest, live: Any) -> Registered:
         raise UsageError("a layer has one engine", "engines='torch'")
     name = next(iter(request.engines), "numpy" if request.backward else None)
     name = name or engine_of(live, values)
-    found = engines().get(name)
-    if found is None or found.engine is None:
+    entry = engines().get(name)
+    if entry is None or entry.engine is None:
         known = [n for n, e in engines().items() if e.engine and e.engine.capabilities.layers]
         raise UsageError(f"unknown engine `{name}`", f"known: {', '.join(known)}")
-    if not found.engine.capabilities.layers:
+    if not entry.engine.capabilities.layers:
         raise UsageError(f"the engine `{name}` runs formulas, not layers")
-    return found
+    return entry
 
 
-def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
+def _inputs(values: Given, request: CheckRequest) -> dict[str, Input]:
     domain = request.domain if isinstance(request.domain, Mapping) else {}
     for key, names in (("domain", domain), ("kinds", request.kinds)):
         for name in names:
-            if name not in found.arrays:
-                raise UsageError(f"`{key}` names `{name}`", f"inputs: {', '.join(found.arrays)}")
-    asking = request.settings.get("wrt") or found.asking
+            if name not in values.arrays:
+                raise UsageError(f"`{key}` names `{name}`", f"inputs: {', '.join(values.arrays)}")
+    asking = request.settings.get("wrt") or values.asking
     made = {}
-    for name, array in found.arrays.items():
-        is_complex = name in found.complex_inputs
+    for name, array in values.arrays.items():
+        is_complex = name in values.complex_inputs
         if is_complex and (request.bounds(name) or name in request.kinds):
             raise UsageError(f"`{name}` is complex, but `domain` and `kinds` are for real numbers")
         low, high = request.bounds(name) or (float("-inf"), float("inf"))
@@ -254,9 +254,9 @@ def place_of(layer: Any) -> tuple[Source, Span]:
     is unknown, as for functions that were typed in."""
     for candidate in _candidates(layer):
         written = candidate is not None and not inspect.isbuiltin(candidate)
-        found = _definition_place(candidate) if written else None
-        if found is not None:
-            path, text, span = found
+        place = _definition_place(candidate) if written else None
+        if place is not None:
+            path, text, span = place
             return Source(path.removeprefix(os.path.join(os.getcwd(), "")), text), span
     return Source(name_of(layer), ""), _NOWHERE
 
@@ -299,14 +299,14 @@ def _candidates(layer: Any) -> list[Any]:
     if inspect.isclass(owner) and layer.__module__ != owner.__module__:  # the `apply` of a Function
         return [owner]
     inner = getattr(layer, "func", None) or getattr(layer, "__func__", None)
-    found = [layer, inner]
+    candidates = [layer, inner]
     own = layer if inspect.isclass(layer) else type(layer)
     forward = getattr(layer, "forward", None)
     held = "forward" in getattr(layer, "__dict__", {})
     if held or getattr(forward, "__module__", None) == own.__module__:
-        found.append(getattr(forward, "__func__", forward))  # which lives as long as its class
+        candidates.append(getattr(forward, "__func__", forward))  # which lives as long as its class
     elsewhere = isinstance(layer, type | FunctionType) or hasattr(layer, "__wrapped__")
-    return found if elsewhere else [*found, own]
+    return candidates if elsewhere else [*candidates, own]
 
 
 def _decorators(lines: list[str]) -> int:

@@ -53,16 +53,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _setting_paths(config: pytest.Config) -> list[Path]:
     """The files and folders of the setting, with globs expanded."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in config.getini(_SETTING):
         pattern = str(path)
         if any(sign in pattern for sign in "*?["):
             import glob
 
-            found += [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+            paths += [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
         else:
-            found.append(Path(path))
-    return found
+            paths.append(Path(path))
+    return paths
 
 
 class SpecFile(pytest.File):

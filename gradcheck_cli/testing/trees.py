@@ -80,22 +80,22 @@ def as_array_function(
     taken = {name for part in parts for name in part.places}
     if not taken.isdisjoint(own.places):
         own = _part(jax, "self", layer)
-    found = {
+    leaves = {
         name: part.leaves[place] for part in (own, *parts) for name, place in part.places.items()
     }
-    dtypes = frozenset(map(dtype_name, found.values()))
-    arrays = {name: _numbers(name, leaf) for name, leaf in found.items()}
+    dtypes = frozenset(map(dtype_name, leaves.values()))
+    arrays = {name: _numbers(name, leaf) for name, leaf in leaves.items()}
     return Opened(layer, own, parts, list(named)), Given(*in_parts(arrays), {}, (), dtypes)
 
 
 def _part(jax: Any, label: str, value: Any) -> _Part:
-    found, structure = jax.tree_util.tree_flatten_with_path(value)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(value)
     places = {}
-    for place, (path, leaf) in enumerate(found):
+    for place, (path, leaf) in enumerate(leaves):
         if _kind(jax, leaf) == "f" or (not path and isinstance(leaf, float | complex)):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             places[".".join(part for part in (label, name) if part)] = place
-    return _Part(structure, [leaf for _, leaf in found], places)
+    return _Part(structure, [leaf for _, leaf in leaves], places)
 
 
 def _is_own(jax: Any, value: Any) -> bool:

@@ -162,22 +162,22 @@ def as_array(name: str, value: Any) -> Array | None:
     their dtype and memory."""
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
-    found = _numbers(name, value)
-    if found is None or found.dtype.kind in "OSU":  # of strings, as TensorFlow has them
+    array = _numbers(name, value)
+    if array is None or array.dtype.kind in "OSU":  # of strings, as TensorFlow has them
         return None
-    if found.dtype.kind == "c":
-        return found.astype(np.complex128)
-    if found.dtype.kind in "iu":
-        return found.astype(np.int64)
-    if found.dtype == np.float32 and found.size >= MANY:
-        return found
-    return found.astype(np.bool_ if found.dtype.kind == "b" else np.float64)
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype == np.float32 and array.size >= MANY:
+        return array
+    return array.astype(np.bool_ if array.dtype.kind == "b" else np.float64)
 
 
 def _numbers(name: str, value: Any) -> Array | None:
     if isinstance(value, float | complex | np.ndarray | np.generic):
-        found = np.asarray(value)
-        return found if found.dtype.kind in "biufcV" else None
+        array = np.asarray(value)
+        return array if array.dtype.kind in "biufcV" else None
     if isinstance(value, list | tuple):
         return _of_lists(value)
     if not (hasattr(value, "dtype") and hasattr(value, "shape")):
@@ -194,15 +194,15 @@ def _numbers(name: str, value: Any) -> Array | None:
             plain = (plain if is_kept else plain.double()).resolve_neg()
         elif plain.is_complex():  # nor complex32, nor conjugates that are yet to be made
             plain = plain.cdouble().resolve_conj().resolve_neg()
-        found = plain.numpy()  # in the tensor's own memory
+        array = plain.numpy()  # in the tensor's own memory
     elif hasattr(value, "numpy"):  # TensorFlow
         is_kept = value.dtype == "float32" and "CPU" in str(getattr(value, "backing_device", ""))
-        found = np.asarray(memoryview(value) if is_kept else value.numpy())  # the latter is a copy
+        array = np.asarray(memoryview(value) if is_kept else value.numpy())  # the latter is a copy
     elif hasattr(value, "__array__"):  # JAX
-        found = np.asarray(value)  # in its own memory: nobody writes to it
+        array = np.asarray(value)  # in its own memory: nobody writes to it
     else:
         return None
-    return found
+    return array
 
 
 def _of_lists(value: Sequence[Any]) -> Array | None:
@@ -242,14 +242,14 @@ def dtype_word(dtype: Any) -> str:
 def engine_of(layer: Any, values: Iterable[Any]) -> str:
     """The engine of the framework that the layer and the values belong to. Raises UsageError."""
     values = list(_leaves(values))
-    found = _of_objects([layer, getattr(layer, "__self__", None)])
-    if not found and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
+    engines = _of_objects([layer, getattr(layer, "__self__", None)])
+    if not engines and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
         return "numpy"
-    found = found or _of_objects(values) or _of_globals(layer)
-    if len(found) > 1:
-        raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(found))}")
-    if found:
-        return found.pop()
+    engines = engines or _of_objects(values) or _of_globals(layer)
+    if len(engines) > 1:
+        raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(engines))}")
+    if engines:
+        return engines.pop()
     if not values:
         raise UsageError(
             "no input was given, and the layer does not say which framework it belongs to",
@@ -284,13 +284,13 @@ def _leaves(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _of_objects(objects: Iterable[Any]) -> set[str]:
-    found = set()
+    engines = set()
     for one in objects:
         for parent in one.__mro__ if inspect.isclass(one) else type(one).__mro__:
             root = parent.__module__.partition(".")[0]
             if root in _ENGINES:
-                found.add(_ENGINES[root])
-    return found
+                engines.add(_ENGINES[root])
+    return engines
 
 
 def _of_globals(function: Any) -> set[str]:

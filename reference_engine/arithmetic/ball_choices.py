@@ -27,10 +27,10 @@ _ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a k
 @contextmanager
 def noting_ties() -> Iterator[set[str]]:
     """Inside the block, collects the kinds of choices that met an exact tie."""
-    found: set[str] = set()
-    token = _ties.set(found)
+    kinds: set[str] = set()
+    token = _ties.set(kinds)
     try:
-        yield found
+        yield kinds
     finally:
         _ties.reset(token)
 
@@ -62,9 +62,9 @@ ZERO = arb(0)
 
 def note_tie(kind: str) -> None:
     """Tells `noting_ties` about a point without a derivative that is not a choice."""
-    found = _ties.get()
-    if found is not None:
-        found.add(kind)
+    kinds = _ties.get()
+    if kinds is not None:
+        kinds.add(kind)
 
 
 def order(a: Any, b: Any) -> int:
@@ -183,10 +183,10 @@ def best_of(row: Sequence[Any], way: int) -> int:
     best = 0
     ties = False
     for i in range(1, len(row)):
-        found = order(row[i], row[best])
-        if found == way:
+        ordering = order(row[i], row[best])
+        if ordering == way:
             best, ties = i, False
-        elif found == 0 and row[i] is not row[best]:
+        elif ordering == 0 and row[i] is not row[best]:
             ties = True
     if ties:
         note_tie("extreme")
@@ -216,11 +216,11 @@ def argsort(x: Objects, axis: int = -1, descending: bool = False) -> Any:
     """The indices that sort x, stable. Raises Undecided if the balls do not decide."""
     moved = np.moveaxis(x, axis, -1)
     rows = moved.reshape(int(np.prod(moved.shape[:-1])), moved.shape[-1])
-    found = np.empty(rows.shape, np.int64)
+    indices = np.empty(rows.shape, np.int64)
     for i, row in enumerate(rows):
         key = cmp_to_key(_compared)
-        found[i] = sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)
-    return np.moveaxis(found.reshape(moved.shape), -1, axis)
+        indices[i] = sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)
+    return np.moveaxis(indices.reshape(moved.shape), -1, axis)
 
 
 def _sort(x: Objects, axis: int = -1, descending: bool = False) -> Any:

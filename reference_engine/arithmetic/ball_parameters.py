@@ -137,9 +137,9 @@ def _row(
         room = inside(*xs)
         if any(one < 0 for one in room):
             return arb.nan()
-        found = edge(*xs)
-        if found is not None:
-            return arb(0) if any(orders) else found
+        at_edge = edge(*xs)
+        if at_edge is not None:
+            return arb(0) if any(orders) else at_edge
         if not any(orders):
             return function(*map(acb, xs)).real
         if any(one > _LARGE for one in xs):
@@ -201,9 +201,9 @@ def in_float64(name: str, *xs: float, **orders: int) -> float:
     for bits in (128, 256, 512, 1024):
         with at_precision(bits):
             try:
-                found = INCOMPLETE[name](*map(arb, xs), **orders)
+                ball = INCOMPLETE[name](*map(arb, xs), **orders)
             except NotInBalls:
                 break
-            if found.rad() <= abs(found) * arb(2) ** -60 or found.abs_upper() < arb(2) ** -1080:
-                return float(found.mid())
+            if ball.rad() <= abs(ball) * arb(2) ** -60 or ball.abs_upper() < arb(2) ** -1080:
+                return float(ball.mid())
     return float("nan")

@@ -103,9 +103,9 @@ def enclosure(name: str) -> Callable[..., Any]:
     own: a rule is written in rows, so it encloses the derivative when it runs on balls. Raises
     NotInBalls if there is no enclosure.
     """
-    found = _FOUND.get(name)
-    if found is None:
+    value = _FOUND.get(name)
+    if value is None:
         if name not in _BY_OWN_VALUE:
             raise NotInBalls(name, REFUSED.get(name, "the table of enclosures lacks it"))
-        found = _FOUND[name] = value_of_row(name)
-    return found
+        value = _FOUND[name] = value_of_row(name)
+    return value

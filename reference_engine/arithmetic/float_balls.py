@@ -132,10 +132,10 @@ class FloatBall(Traced):
         """The operation on balls. Raises Undecided and NotInBalls."""
         if op.family == "custom":
             return op.raw(*args)
-        found = FLOAT_ENCLOSURES.get(op.name)
-        if found is None or any(isinstance(x, Doubtful) for x in args):
+        value = FLOAT_ENCLOSURES.get(op.name)
+        if value is None or any(isinstance(x, Doubtful) for x in args):
             return by_balls(op, args, keywords)
-        return found(*args, **keywords)
+        return value(*args, **keywords)
 
 
 class Doubtful(Traced):
@@ -158,10 +158,10 @@ class Doubtful(Traced):
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """Applies an operation on comparisons that keeps doubts in place. Raises Undecided for any
         other."""
-        found = OF_DOUBTFUL.get(op.name)
-        if found is None:
+        value = OF_DOUBTFUL.get(op.name)
+        if value is None:
             raise Undecided("two balls overlap")
-        return found(*args, **keywords)
+        return value(*args, **keywords)
 
 
 def exactly_floats(values: Any) -> FloatBall:

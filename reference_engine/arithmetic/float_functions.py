@@ -77,10 +77,10 @@ def power(x: Value, n: Value) -> FloatBall:
     if not isinstance(n, FloatBall) or n.radius is None:
         exponent = np.asarray(n.value if isinstance(n, FloatBall) else n)
         if exponent.ndim == 0 and float(exponent) in (1.0, 2.0, 3.0, 4.0):
-            found = x = as_float_ball(x)
+            product = x = as_float_ball(x)
             for _ in range(int(exponent) - 1):
-                found = multiply(found, x)
-            return found
+                product = multiply(product, x)
+            return product
         if exponent.ndim == 0 and float(exponent) in (0.5, -0.5, -1.0):
             root = x if float(exponent) == -1.0 else sqrt(x)
             return root if float(exponent) == 0.5 else divide(1.0, root)

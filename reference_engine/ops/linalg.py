@@ -284,13 +284,13 @@ def _einsum_back(g: Value, i: int, xs: Sequence[Value], subscripts: str) -> Valu
     labels = "".join(dict.fromkeys(label for label in inputs[i] if label in reached))
     back = ",".join([output, *(term for term, _ in others)]) + "->" + labels
     x_bar = einsum(g, *(x for _, x in others), subscripts=back)
-    found = dict(zip(labels, shape_of(x_bar), strict=True))
+    sizes = dict(zip(labels, shape_of(x_bar), strict=True))
     first = [inputs[i].index(label) == k for k, label in enumerate(inputs[i])]
     kept = tuple(
-        found.get(label, 1) if fresh else 1 for label, fresh in zip(inputs[i], first, strict=True)
+        sizes.get(label, 1) if fresh else 1 for label, fresh in zip(inputs[i], first, strict=True)
     )
     own = zip(inputs[i], shape_of(xs[i]), strict=True)
-    full = tuple(n if found.get(label, 1) == 1 else found[label] for label, n in own)
+    full = tuple(n if sizes.get(label, 1) == 1 else sizes[label] for label, n in own)
     if kept != shape_of(x_bar):
         x_bar = reshape(x_bar, shape=kept)
     if kept != full:

@@ -46,10 +46,10 @@ def _neighbours_equal(ordered: Array, axis: int) -> Array:
     """A mask of the elements of a sorted array that equal a neighbour."""
     moved = np.moveaxis(ordered, axis, -1)
     beside = np.equal(moved[..., 1:], moved[..., :-1])
-    found = np.zeros(moved.shape, np.bool_)
-    found[..., 1:] |= beside
-    found[..., :-1] |= beside
-    return np.moveaxis(found, -1, axis)
+    equal = np.zeros(moved.shape, np.bool_)
+    equal[..., 1:] |= beside
+    equal[..., :-1] |= beside
+    return np.moveaxis(equal, -1, axis)
 
 
 def _sort_kinks(x: Any, axis: int = -1, descending: bool = False) -> Any:
@@ -130,13 +130,13 @@ def _median_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     ordered = _in_order(x, axis)
     n = ordered.shape[-1]
     low, high = (n - 1) // 2, n // 2
-    found = np.zeros(ordered.shape[:-1], np.bool_)
+    kinks = np.zeros(ordered.shape[:-1], np.bool_)
     if low > 0:
-        found |= ordered[..., low - 1] == ordered[..., low]
-        found |= ordered[..., high] == ordered[..., high + 1]
+        kinks |= ordered[..., low - 1] == ordered[..., low]
+        kinks |= ordered[..., high] == ordered[..., high + 1]
     axes = axes_of(axis, np.ndim(x))
     kept = tuple(1 if i in axes else size for i, size in enumerate(np.shape(x)))
-    return found.reshape(kept) if keepdims else found
+    return kinks.reshape(kept) if keepdims else kinks
 
 
 median: Op = row(

@@ -157,11 +157,11 @@ def _triplet_kinks(
 ) -> Any:
     """A mask of kinks: the loss begins, or the loss is positive and a distance has a kink."""
     cost = _triplet_margin(anchor, positive, negative, margin, ord, eps)
-    found: Any = np.equal(cost, 0)
+    kinks: Any = np.equal(cost, 0)
     for other in (positive, negative):
         own = norm.at_kink(anchor - other + eps, ord=ord, axis=-1)
-        found = found | (np.greater(cost, 0) & own)
-    return any_kink(found, reduction)
+        kinks = kinks | (np.greater(cost, 0) & own)
+    return any_kink(kinks, reduction)
 
 
 triplet: Composite = composite(

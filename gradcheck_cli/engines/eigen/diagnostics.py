@@ -114,15 +114,15 @@ def _failure_of(error: _Record, ours: bool) -> tuple[FailureKind, str]:
 
 
 def _records(text: str) -> list[_Record]:
-    found: list[_Record] = []
+    records: list[_Record] = []
     for line in text.splitlines():
         told = _RECORD.match(line)
         if told:
             file, number, column, kind, says = told.groups()
-            found.append(_Record(file, int(number), int(column or 1), kind or "", says, []))
-        elif found and line.startswith(" "):
-            found[-1].below.append(line)
-    return found
+            records.append(_Record(file, int(number), int(column or 1), kind or "", says, []))
+        elif records and line.startswith(" "):
+            records[-1].below.append(line)
+    return records
 
 
 def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -> list[str]:

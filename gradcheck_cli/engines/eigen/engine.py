@@ -85,9 +85,9 @@ class EigenEngine(AnsweringEngine):
         rate = real(round_constant(float(problem.rate), problem.rounding, False))
         values = dict(problem.values)
         for _ in range(problem.steps + 1):
-            found = {name: library.run(values, name, None) for name in problem.parameters}
-            losses.append(found[problem.parameters[0]][0].astype(np.float64).reshape(()))
-            for name, (_, tangents) in found.items():
+            columns = {name: library.run(values, name, None) for name in problem.parameters}
+            losses.append(columns[problem.parameters[0]][0].astype(np.float64).reshape(()))
+            for name, (_, tangents) in columns.items():
                 x = values[name].astype(problem.dtype)
                 path[name].append(values[name])
                 values[name] = np.asarray(x - rate * tangents.reshape(x.shape), dtype=np.float64)

@@ -196,17 +196,17 @@ def _header(implementation: Implementation) -> Path:
 def _included(header: Path) -> dict[Path, str]:
     """The header and all headers that it includes by name, from its own folder or from the
     compiler's search path."""
-    found: dict[Path, str] = {}
+    texts: dict[Path, str] = {}
     waiting = [header]
     while waiting:
         file = waiting.pop()
-        if file in found or not file.is_file():
+        if file in texts or not file.is_file():
             continue
-        found[file] = file.read_text("utf-8", "replace")
+        texts[file] = file.read_text("utf-8", "replace")
         folders = [file.parent, *map(Path, search_path())]
-        names = _INCLUDED.findall(found[file])
+        names = _INCLUDED.findall(texts[file])
         waiting += [Path(folder, name).resolve() for name in names for folder in folders]
-    return found
+    return texts
 
 
 def unit(

@@ -263,15 +263,15 @@ def _outer(body: Body, index: int, node: Node) -> str:
 def _cross(body: Body, index: int, node: Node) -> str:
     """The cross product. Each entry comes from the two that follow along the axis, cyclically."""
     axis = node.keywords["axis"]
-    found = []
+    factors = []
     for arg, places in zip((0, 1, 0, 1), (-1, -2, -2, -1), strict=True):
         array, numbers = _operand(body, node.args[arg])
         turned = np.broadcast_to(np.roll(numbers, places, axis), node.shape)
-        found.append(body.name_of(index, body.rearranged(index, [array], numbers.size, turned)))
+        factors.append(body.name_of(index, body.rearranged(index, [array], numbers.size, turned)))
     letters = ("a", "b", "c", "d")
     given = ", ".join(f"const T& {letter}" for letter in letters)
     call = f"[]({given}) -> T {{ return a * b - c * d; }}"
-    return f"each<T>({math.prod(node.shape)}, {call}, {', '.join(found)})"
+    return f"each<T>({math.prod(node.shape)}, {call}, {', '.join(factors)})"
 
 
 def _gelu(body: Body, index: int, node: Node) -> str:

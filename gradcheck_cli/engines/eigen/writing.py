@@ -202,15 +202,15 @@ class _Unit:
 def _fixed(body: Body, node: Node, rule: CustomGradient) -> list[Array | None]:
     """The values of the arguments of a custom gradient that are not floating; None for the
     others."""
-    found: list[Array | None] = []
+    arrays: list[Array | None] = []
     for arg, index in zip(node.args, rule.forward.inputs.values(), strict=True):
         if rule.forward.nodes[index].kind == "float":
-            found.append(None)
+            arrays.append(None)
         elif arg in body.known:
-            found.append(body.known[arg])
+            arrays.append(body.known[arg])
         else:
             raise Unsupported(f"`{rule.name}` takes a condition that depends on the inputs")
-    return found
+    return arrays
 
 
 def _check_shapes(rule: CustomGradient) -> None:

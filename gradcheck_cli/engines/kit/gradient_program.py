@@ -65,10 +65,10 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
 
         (y,), _, vjp = fw.vjp(output, [inputs[name] for name in problem.wrt])
         recorder.derive()
-        found = [y]
+        outputs = [y]
         for row in given[: len(rows)]:
-            found += vjp([row], again=True)
-        return [*inputs.values(), *found]
+            outputs += vjp([row], again=True)
+        return [*inputs.values(), *outputs]
 
     slots = recorder.record(derivative, [*rows, *arrays])
     # whole numbers are no points of a domain: labels and indices are those of the problem

@@ -146,10 +146,10 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
-    found: dict[int, Any] = {}
+    marked: dict[int, Any] = {}
     for i, row in enumerate(directions_of(problem.projection.rows, tuple(y.shape))):
         if problem.trace is not None and problem.trace.row == i:
-            grads, found = vjp.with_marked([fw.array(row)])
+            grads, marked = vjp.with_marked([fw.array(row)])
         else:
             grads = vjp([fw.array(row)])
         passes.append(grads)
@@ -158,7 +158,7 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         parts = [grads[position] for grads in passes]
         answer.gradients[name] = stacked(fw, parts, tuple(sources[position].shape), 0, name)
     if problem.trace is not None:
-        trace = trace_of(fw, program, values, found)
+        trace = trace_of(fw, program, values, marked)
         answer.trace = trace
         trace_operations(fw, prepared, problem, answer)
 
@@ -181,10 +181,10 @@ def compiled_once(fw: Framework, passes: Callable[[Still], list[list[Any]]]) -> 
     """The results of `passes`. Constant inputs have no tangent. If functions are compiled, they
     have a tangent of zeros instead, so that one compilation serves all inputs. If a result is not
     finite, zero times infinity may be the reason, and they have no tangent after all."""
-    found = passes(lambda array: fw.array(np.zeros(array.shape)) if fw.compiles else None)
-    parts = (part for one in found for part in one if part is not None) if fw.compiles else ()
+    results = passes(lambda array: fw.array(np.zeros(array.shape)) if fw.compiles else None)
+    parts = (part for one in results for part in one if part is not None) if fw.compiles else ()
     is_finite = all(bool(np.all(np.isfinite(fw.numpy(part)))) for part in parts)
-    return found if is_finite else passes(lambda _: None)
+    return results if is_finite else passes(lambda _: None)
 
 
 def tangents_for(
@@ -210,16 +210,16 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 
         def passes(still: Still, name: str = name) -> list[list[Any]]:
             nonlocal shape
-            found: list[list[Any]] = [[]]
+            rows: list[list[Any]] = [[]]
             for column in directions_of(columns.get(name), tuple(plain[name].shape)):
                 x_dots = tangents_for(fw, plain, names, name, column, still)
                 (y,), (tangent,), _ = fw.jvp(function, primals, x_dots)
-                found[0].append(tangent)
+                rows[0].append(tangent)
                 answer.forward += 1
                 shape = tuple(y.shape)
                 if answer.output is None:
                     answer.output = fw.numpy(y)
-            return found
+            return rows
 
         (parts,) = compiled_once(fw, passes)
         answer.gradients[name] = stacked(fw, parts, shape, 1, name)

@@ -101,15 +101,15 @@ def _forward_over_reverse(
     for b in names:
 
         def passes(still: Still, b: str = b) -> list[list[Any]]:
-            found = []
+            rows = []
             for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
                 x_dots = tangents_for(fw, inputs, names, b, column, still)
                 _, tangents, rest = fw.jvp(first.gradients, sources, x_dots)
-                found.append(tangents)
+                rows.append(tangents)
                 answer.forward += 1
                 answer.backward += 1
                 first.put_output(rest, answer)
-            return found
+            return rows
 
         _put_columns(fw, inputs, problem, b, compiled_once(fw, passes), answer)
     trace_operations(fw, prepared, problem, answer)
@@ -126,17 +126,17 @@ def _reverse_over_forward(
     for b in names:
 
         def passes(still: Still, b: str = b) -> list[list[Any]]:
-            found = []
+            rows = []
             for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
                 x_dots = tangents_for(fw, arrays, names, b, column, still)
                 with fw.nested():
                     _, (y,), vjp = fw.vjp(tangent_of(fw, output, x_dots), sources)
-                found.append(vjp([y_bar]))
+                rows.append(vjp([y_bar]))
                 answer.forward += 1
                 answer.backward += 1
                 if answer.output is None:
                     answer.output = fw.numpy(y)
-            return found
+            return rows
 
         _put_columns(fw, arrays, problem, b, compiled_once(fw, passes), answer)
     trace_tangents(fw, prepared, problem, answer)

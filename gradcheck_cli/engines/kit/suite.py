@@ -46,17 +46,17 @@ def listing(request: SuiteRequest) -> SuiteListing:
     suite = importlib.import_module(request.module)
     if not request.ops:
         return SuiteListing(names=tuple(suite.names()))
-    found, refused = [], {}
+    samples, refused = [], {}
     for op in request.ops:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of what a sample uses that is deprecated
-                found += suite.samples(op, request.most, request.is_complex)
+                samples += suite.samples(op, request.most, request.is_complex)
         except Unsupported as why:
             refused[op] = str(why)
         except Exception as error:
             refused[op] = f"its samples cannot be made: {one_line(error)}"
-    return SuiteListing(samples=tuple(found), refused=refused)
+    return SuiteListing(samples=tuple(samples), refused=refused)
 
 
 class Table:
@@ -86,12 +86,12 @@ class Table:
     @cached_property
     def _calls(self) -> Mapping[str, list[tuple[list[str], str]]]:
         """For each function: the kinds of its arguments, and the call."""
-        found: dict[str, list[tuple[list[str], str]]] = {}
+        by_name: dict[str, list[tuple[list[str], str]]] = {}
         for kinds, text in self._rows.items():
             given = ", ".join(_ARGUMENTS[: len(kinds.split())])
             for name, call in _names_and_calls(text, given):
-                found.setdefault(name, []).append((kinds.split(), call))
-        return found
+                by_name.setdefault(name, []).append((kinds.split(), call))
+        return by_name
 
     def _draw_inputs(self, op: str, kinds: list[str]) -> Values:
         """The inputs of a call, the same in every process."""

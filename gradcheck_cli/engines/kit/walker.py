@@ -299,11 +299,11 @@ def _arguments(
 
 def custom_gradients(program: Program) -> list[CustomGradient]:
     """The custom gradients whose rules are used, including those inside rules of others."""
-    found: list[CustomGradient] = []
+    rules: list[CustomGradient] = []
     for node in program.nodes:
         if node.custom is not None:
-            found.append(node.custom)
+            rules.append(node.custom)
             for inner in (node.custom.vjp, node.custom.jvp):
                 if inner is not None:
-                    found += custom_gradients(inner)
-    return found
+                    rules += custom_gradients(inner)
+    return rules

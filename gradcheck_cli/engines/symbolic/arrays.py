@@ -49,11 +49,11 @@ def reduce_along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) 
     axes = axes_of(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
     rows = x.transpose([*kept, *axes]).reshape(prod(x.shape[i] for i in kept), -1)
-    found = np.empty(len(rows), dtype=object)
+    reduced = np.empty(len(rows), dtype=object)
     for i, row in enumerate(rows):
-        found[i] = call(list(row))
+        reduced[i] = call(list(row))
     shape = restored(x.shape, axes) if keepdims else [x.shape[i] for i in kept]
-    return found.reshape(shape)
+    return reduced.reshape(shape)
 
 
 def reduced(terms: Any, reduction: str) -> Any:
@@ -66,9 +66,9 @@ def reduced(terms: Any, reduction: str) -> Any:
 
 def matrices(call: Callable[[Any], Any], x: Any) -> Any:
     """Apply `call` to each matrix (..., n, n). It returns a number or a matrix."""
-    found = [call(m) for m in x.reshape(-1, *x.shape[-2:])]
-    shape = (*x.shape[:-2], *np.shape(found[0]))
-    made = np.empty(len(found), dtype=object)
-    for i, one in enumerate(found):
+    results = [call(m) for m in x.reshape(-1, *x.shape[-2:])]
+    shape = (*x.shape[:-2], *np.shape(results[0]))
+    made = np.empty(len(results), dtype=object)
+    for i, one in enumerate(results):
         made[i] = one
-    return np.stack(list(made)).reshape(shape) if np.shape(found[0]) else made.reshape(shape)
+    return np.stack(list(made)).reshape(shape) if np.shape(results[0]) else made.reshape(shape)

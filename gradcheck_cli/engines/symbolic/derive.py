@@ -102,13 +102,13 @@ def differentiated(
 
 def _curvatures(gradients: Values, inputs: Values) -> dict[tuple[Any, Any], Any]:
     """The second derivatives of a scalar. Of each symmetric pair, only the first is included."""
-    found: dict[tuple[Any, Any], Any] = {}
+    curvatures: dict[tuple[Any, Any], Any] = {}
     symbols = [x for input in inputs.values() for x in input.ravel()]
     slopes = [slope for name in inputs for slope in gradients[name].ravel()]
     for i, slope in enumerate(slopes):
         for x in symbols[i:]:
-            found[symbols[i], x] = derivative(slope, x)
-    return found
+            curvatures[symbols[i], x] = derivative(slope, x)
+    return curvatures
 
 
 def _slopes(output: Array, input: Array) -> Array:
@@ -163,7 +163,7 @@ class _Writer:
 
     def _derivatives(self, steps: bool, budget: float) -> Section:
         """The derivatives. With `steps`, also their forms before simplification."""
-        found, zeros = [], 0
+        equations, zeros = [], 0
         for name, array in self._formulas.gradients.items():
             input = self._formulas.inputs[name]
             for index in np.ndindex(array.shape):
@@ -175,23 +175,23 @@ class _Writer:
                 plain = written_out(self._formulas.plain[name][index])
                 origin = self._notation.expression(plain) if steps else ""
                 same = plain == array[index] or len(origin) > _LONGEST
-                found.append(self._equation(slope, array[index], "" if same else origin))
+                equations.append(self._equation(slope, array[index], "" if same else origin))
         notes = [f"{zeros} others are 0"] if zeros else []
         if self._formulas.left:
             notes.append(
                 f"{self._formulas.left} not simplified within {budget:g} s (--budget gives more)"
             )
-        return _section("derivatives", found, "; ".join(notes))
+        return _section("derivatives", equations, "; ".join(notes))
 
     def _second(self) -> Section:
         (output,) = self._output.ravel()
-        found = [
+        equations = [
             self._equation(self._notation.curvature(output, a, b), expression)
             for (a, b), expression in self._formulas.second.items()
             if expression != 0
         ]
-        zeros = len(self._formulas.second) - len(found)
-        return _section("second derivatives", found, f"{zeros} others are 0" if zeros else "")
+        zeros = len(self._formulas.second) - len(equations)
+        return _section("second derivatives", equations, f"{zeros} others are 0" if zeros else "")
 
     def _steps(self) -> list[Section]:
         import sympy

@@ -259,11 +259,11 @@ class _Derived:
         given = [float(v) for name in self._inputs for v in np.ravel(values[name])]
         numbers = iter(self._numbers[id(blocks)][1](given))
         output = [next(numbers) for _ in self._output]
-        found = {
+        gradients = {
             key: [[next(numbers) for _ in row] for row in rows] for key, rows in blocks.items()
         }
-        self._fill(given, output, blocks, found)
-        return output, found
+        self._fill(given, output, blocks, gradients)
+        return output, gradients
 
     def _of(self, key: str, row: int) -> Any:
         """The expression that a row of a block differentiates: one output, or the slopes of all
@@ -351,16 +351,16 @@ def _limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: A
     others = {s: exact(v) for s, v in point.items() if s != symbol}
     slope, height = (written_out(e).subs(others) for e in (expression, value))
     place = exact(point[symbol])
-    found = []
+    limits = []
     try:
         with time_limit(_LIMIT_S):
             for side, sign in (("+", 1), ("-", -1)):
                 if sympy.N(height.subs(symbol, place + sign * exact(_NEAR))).is_extended_real:
-                    found.append(sympy.limit(slope, symbol, place, side))
+                    limits.append(sympy.limit(slope, symbol, place, side))
     except (OutOfTime, NotImplementedError, ValueError, TypeError, ArithmeticError):
-        found = []
-    found = [limit for limit in found if limit.is_number and limit.is_extended_real]
-    limit = sympy.Add(*found) / len(found) if found else sympy.nan
+        limits = []
+    limits = [limit for limit in limits if limit.is_number and limit.is_extended_real]
+    limit = sympy.Add(*limits) / len(limits) if limits else sympy.nan
     if not limit.is_extended_real:
         text = NOTATIONS["text"].expression(written_out(expression))
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -204,19 +204,19 @@ def simplified(expressions: Sequence[Any], seconds: float) -> tuple[list[Any], i
     """The simplest form of each expression, including the one given, and the number of expressions
     for which no time was left."""
     end = time.monotonic() + seconds
-    found: list[Any] = []
+    simpler: list[Any] = []
     left = 0
     for expression in expressions:
         try:
             with time_limit(end - time.monotonic()):
-                found.append(_simplest(expression))
+                simpler.append(_simplest(expression))
                 continue
         except OutOfTime:
             left += 1
         except Exception:  # SymPy cannot simplify it: the expression is right as given
             pass
-        found.append(expression)
-    return found, left
+        simpler.append(expression)
+    return simpler, left
 
 
 def _simplest(expression: Any) -> Any:

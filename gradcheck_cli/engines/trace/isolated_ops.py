@@ -75,7 +75,7 @@ class IsolatedOps:
             if not step.moves or slots[slot].format is None
         ]
         self._compare(slot for place, _ in asked for slot in steps[place].args)
-        found: list[tuple[int, int, Array]] = []
+        places: list[tuple[int, int, Array]] = []
         for part in _groups(asked, lambda one: slots[steps[one[0]].results[one[1]]].size):
             made = {place: self._results(steps[place]) for place, _ in part}
             beside = {steps[place].results[k]: made[place][k] for place, k in part}
@@ -84,9 +84,9 @@ class IsolatedOps:
                 right = _plainly_right(pairs.exact, pairs.others, pairs.format)
                 for i, at in pairs.without(right):
                     place, k = where[keys[i]]
-                    found.append((place, k, at))
+                    places.append((place, k, at))
                     self._kept[place] = made[place]
-        return sorted(found, key=lambda one: one[:2])
+        return sorted(places, key=lambda one: one[:2])
 
     def _compare(self, slots: Iterable[int]) -> None:
         """Finds where the run differs from the exact numbers, rounded."""

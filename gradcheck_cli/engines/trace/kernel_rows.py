@@ -21,11 +21,11 @@ def stated_in_rows(module: str) -> dict[str, str]:
     by commas; ARITHMETIC if only operators are used, MOVES if the kernel only moves numbers."""
     kernels = importlib.import_module(module)
     derivatives = getattr(kernels, "DERIVATIVES", {})
-    found = dict.fromkeys([*kernels.DATA_MOVEMENT, *getattr(kernels, "MOVED", ())], MOVES)
+    rows = dict.fromkeys([*kernels.DATA_MOVEMENT, *getattr(kernels, "MOVED", ())], MOVES)
     for name, kernel in {**kernels.KERNELS, **getattr(kernels, "CHOSEN", {})}.items():
         if name not in derivatives:
-            found[name] = ", ".join(sorted(rows_of(kernel))) or ARITHMETIC
-    return dict(sorted(found.items()))
+            rows[name] = ", ".join(sorted(rows_of(kernel))) or ARITHMETIC
+    return dict(sorted(rows.items()))
 
 
 def rows_of(kernel: Kernel) -> frozenset[str]:

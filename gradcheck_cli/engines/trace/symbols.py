@@ -302,7 +302,7 @@ def _orders(
 def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | None:
     """The slice of each axis, with its step, or the index on an axis that the result lacks; None if
     steps differ."""
-    found: list[int | slice] = []
+    parts: list[int | slice] = []
     left = list(places.shape)  # of the result's axes: the last ones are those that are kept
     for size, met in reversed([*zip(shape, np.unravel_index(places.ravel(), shape), strict=True)]):
         one = np.unique(met)
@@ -310,13 +310,13 @@ def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | N
         if len(steps) > 1:
             return None
         if len(one) == 1 and left[-1:] != [1]:
-            found.append(int(one[0]))
+            parts.append(int(one[0]))
             continue
         left = left[:-1]
         step = int(steps[0]) if len(steps) else 1
         stretch = slice(int(one[0]), int(one[-1]) + 1, step if step > 1 else None)
-        found.append(slice(None) if len(one) == size else stretch)
-    return _index_from(found)
+        parts.append(slice(None) if len(one) == size else stretch)
+    return _index_from(parts)
 
 
 def _without_axes(
@@ -329,16 +329,16 @@ def _without_axes(
     slices = sum(isinstance(part, slice) for part in index)
     full = [*index, *[slice(None)] * (len(shape) - slices)]
     left, lengths = list(wanted), list(shape)
-    found: list[int | slice] = []
+    kept: list[int | slice] = []
     for part in reversed(full):
         length = lengths.pop() if isinstance(part, slice) else 0
         if length == 1 and left[-1:] != [1]:
-            found.append(part.start or 0)
+            kept.append(part.start or 0)
             continue
         if length and (not left or left.pop() != length):
             return None
-        found.append(part)
-    return None if left else _index_from(found)
+        kept.append(part)
+    return None if left else _index_from(kept)
 
 
 def _index_from(reversed_index: list[int | slice]) -> tuple[int | slice, ...]:

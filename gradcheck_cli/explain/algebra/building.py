@@ -173,9 +173,9 @@ class ExprBuilder:
                 return self.number(math.pi)
             bound = bindings[template.id]
             return self.expr(bound) if isinstance(bound, NormalForm) else bound
-        found = operation(template)
-        assert found is not None
-        op, parts, keywords = found
+        parsed = operation(template)
+        assert parsed is not None
+        op, parts, keywords = parsed
         short = self._short(op, parts, bindings)
         if short is not None:
             return short

@@ -65,14 +65,14 @@ class ExprPool:
         shapes = tuple(arg.shape for arg in args)
         kinds = tuple(arg.kind for arg in args)
         key = (op, shapes, kinds, repr(sorted(complete.items())))
-        found = self._shapes.get(key)
-        if found is None:
+        inferred = self._shapes.get(key)
+        if inferred is None:
             try:
-                found = infer(row, shapes, kinds, complete)
+                inferred = infer(row, shapes, kinds, complete)
             except (Problem, TypeError, KeyError) as problem:
                 raise ShapeMismatch(str(problem)) from problem
-            self._shapes[key] = found
-        return self._interned(Expr(op, args, complete, *found))
+            self._shapes[key] = inferred
+        return self._interned(Expr(op, args, complete, *inferred))
 
     def custom(self, rule: CustomGradient, args: Sequence[Expr], shape: Shape) -> Expr:
         return self._interned(Expr(CUSTOM, tuple(args), {}, shape, "float", custom=rule))

@@ -119,7 +119,7 @@ def _match_all(
 def _match_keywords(
     p: Mapping[str, Any], t: Mapping[str, Any], b: Bindings
 ) -> dict[str, Any] | None:
-    found = dict(b)
+    bindings = dict(b)
     for name, wanted in p.items():
         value: Any
         if isinstance(wanted, KeywordVariable) and wanted.rest:
@@ -127,12 +127,12 @@ def _match_keywords(
         else:
             value = t.get(name)
         if isinstance(wanted, KeywordVariable):
-            if wanted.name in found and found[wanted.name] != value:
+            if wanted.name in bindings and bindings[wanted.name] != value:
                 return None
-            found[wanted.name] = value
+            bindings[wanted.name] = value
         elif value != wanted:
             return None
-    return found
+    return bindings
 
 
 def _in_order_of_binding(
@@ -355,9 +355,9 @@ def _fits_product(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fi
     for exponent in (1.0, -1.0) if fraction else (1.0,):
         parts = tuple((q, e * exponent) for q, e in _in_order_of_binding(p.parts))
         start = algebra.scaled(t, 1 / _scale(p.value, exponent))
-        for found in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):
-            rest = found[_REST]
-            bindings = {name: value for name, value in found.items() if name != _REST}
+        for fitted in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):
+            rest = fitted[_REST]
+            bindings = {name: value for name, value in fitted.items() if name != _REST}
             yield Fit(bindings, exponent=exponent, times=rest)
 
 

@@ -70,10 +70,10 @@ class Algebra:
         self._known: dict[Any, NormalForm] = {}
 
     def _interned(self, key: Any, kind: Kind, **fields: Any) -> NormalForm:
-        found = self._known.get((kind, key))
-        if found is None:
-            found = self._known[kind, key] = NormalForm(kind, len(self._known), **fields)
-        return found
+        form = self._known.get((kind, key))
+        if form is None:
+            form = self._known[kind, key] = NormalForm(kind, len(self._known), **fields)
+        return form
 
     def number(self, value: float) -> NormalForm:
         return self._interned(_rounded(value), "number", value=value + 0.0)
@@ -224,14 +224,14 @@ def _power(base: float, exponent: float) -> float:
 
 def normal(algebra: Algebra, known: dict[int, NormalForm], expr: Any) -> NormalForm:
     """The normal form of an expression; `known` caches the forms by id."""
-    found = known.get(id(expr))
-    if found is None:
+    form = known.get(id(expr))
+    if form is None:
         from gradcheck_cli.explain.algebra.expressions import ordered
 
         for part in ordered(expr, known=known):
             known[id(part)] = _normal(algebra, known, part)
-        found = known[id(expr)]
-    return found
+        form = known[id(expr)]
+    return form
 
 
 def _normal(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:

@@ -89,9 +89,9 @@ def _pattern(algebra: Algebra, node: ast.expr) -> NormalForm:
         return algebra.number(float(node.value))  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
         return algebra.number(math.pi) if node.id == "pi" else algebra.variable(node.id)
-    found = operation(node)
-    assert found is not None
-    op, parts, keywords = found
+    parsed = operation(node)
+    assert parsed is not None
+    op, parts, keywords = parsed
     args = [_pattern(algebra, part) for part in parts]
     row = find(op)
     assert row is not None

@@ -314,9 +314,9 @@ def _jumps(node: Node, one: Sequence[float], other: Sequence[float]) -> bool:
     apart = float(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0))
     for _ in range(HALVINGS if apart > 0 else 0):
         middle = (ends[0] + ends[1]) / 2
-        found = _slopes(node, middle)
-        near = int(np.max(np.abs(found - slopes[0])) >= np.max(np.abs(slopes[1] - found)))
-        ends[near], slopes[near] = middle, found
+        between = _slopes(node, middle)
+        near = int(np.max(np.abs(between - slopes[0])) >= np.max(np.abs(slopes[1] - between)))
+        ends[near], slopes[near] = middle, between
     return bool(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0) > apart / 2)
 
 
@@ -329,13 +329,13 @@ def _arguments(
     traces: Traces, node: Node, at: tuple[int, ...]
 ) -> tuple[list[float] | None, list[float] | None]:
     """The arguments of an elementwise node at one element: computed, and exact."""
-    found: list[list[float] | None] = []
+    sides: list[list[float] | None] = []
     for trace in (traces.narrow, traces.wide):
         values = [None if trace is None else trace.values.get(i) for i in node.args]
         numbers = [None if v is None else element(node, np.asarray(v), at) for v in values]
         known = [x for x in numbers if x is not None]
-        found.append(known if len(known) == len(numbers) else None)
-    return found[0], found[1]
+        sides.append(known if len(known) == len(numbers) else None)
+    return sides[0], sides[1]
 
 
 def at_kink(traces: Traces, node: Node) -> bool:

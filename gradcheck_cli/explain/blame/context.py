@@ -72,11 +72,11 @@ def handed_over(traces: Traces, op: Operation) -> bool:
     trace = traces.narrow if traces.wide is None else traces.wide
     wanted = op.result if traces.wide is None else op.exact
     for index in places:
-        found = trace.derivatives.get(index)
-        if found is None:
+        derivative = trace.derivatives.get(index)
+        if derivative is None:
             continue
         with np.errstate(all="ignore"):
-            numbers = np.ravel(np.asarray(found, dtype=np.float64))
+            numbers = np.ravel(np.asarray(derivative, dtype=np.float64))
             sizes, size = np.abs(numbers), abs(wanted)  # the sign may be applied last
             same = (sizes == size) | (np.abs(sizes - size) <= SAME_SIZE * size)
         if np.any(same):
@@ -140,10 +140,10 @@ def joint(traces: Traces, index: int) -> int:
     nodes = traces.program.nodes
     reached: dict[int, set[int]] = {}  # by node, the uses that it depends on
     for later in range(index + 1, len(nodes)):
-        found = set().union(*(reached.get(i, set()) for i in nodes[later].args))
+        origins = set().union(*(reached.get(i, set()) for i in nodes[later].args))
         if index in nodes[later].args:
-            found.add(later)
-        if len(found) > 1:
+            origins.add(later)
+        if len(origins) > 1:
             return later
-        reached[later] = found
+        reached[later] = origins
     return next(traces.users(index), index)

@@ -88,25 +88,27 @@ def blame(traces: Traces, code: str) -> Cause | None:
     if executed.culprits:
         first = executed.culprits[0]
         return _cause(traces, code, first_nan(traces, first) or first, executed)
-    found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
-    if found is None and code == Codes.UNDERFLOW_TO_ZERO:
-        found = first_zero(traces)
-    if found is None and (unlike := blame_row(traces, code)):
+    operation = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
+    if operation is None and code == Codes.UNDERFLOW_TO_ZERO:
+        operation = first_zero(traces)
+    if operation is None and (unlike := blame_row(traces, code)):
         return unlike
-    if found is None:
-        found = max(executed.operations, key=lambda op: op.error, default=None)
+    if operation is None:
+        operation = max(executed.operations, key=lambda op: op.error, default=None)
     return (
-        None if found is None else _cause(traces, code, _worst_of_node(executed, found), executed)
+        None
+        if operation is None
+        else _cause(traces, code, _worst_of_node(executed, operation), executed)
     )
 
 
 def blame_row(traces: Traces, code: str) -> Cause | None:
     """The first row that an engine computes by a wrong formula, with the same error in exact
     arithmetic."""
-    found = first_unlike(traces)
-    if found is None:
+    operation = first_unlike(traces)
+    if operation is None:
         return None
-    return _cause(traces, code, found, _Executed((), (), None), "inaccurate kernel")
+    return _cause(traces, code, operation, _Executed((), (), None), "inaccurate kernel")
 
 
 def blame_tie(traces: Traces) -> Cause | None:
@@ -131,14 +133,14 @@ def blame_tie(traces: Traces) -> Cause | None:
     return None
 
 
-def _worst_of_node(executed: _Executed, found: Operation) -> Operation:
+def _worst_of_node(executed: _Executed, operation: Operation) -> Operation:
     """The worst executed operation of the same node and phase, if known, else `found`."""
     same = [
         op
         for op in executed.operations
-        if (op.node, op.phase) == (found.node, found.phase) and found.name == UNNAMED
+        if (op.node, op.phase) == (operation.node, operation.phase) and operation.name == UNNAMED
     ]
-    return max(same, key=lambda op: op.error, default=found)
+    return max(same, key=lambda op: op.error, default=operation)
 
 
 def _cause(

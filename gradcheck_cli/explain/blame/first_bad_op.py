@@ -28,22 +28,22 @@ def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Oper
     if bad is not_finite:  # infinity may be right, but not nan computed from it
         phases.insert(1, lambda traces, bad: _forward(traces, not_a_number))
     for phase in reversed(phases) if backward_first else phases:
-        found = phase(traces, bad)
-        if found is not None:
-            return _earlier_underflow(traces, found) or found
+        operation = phase(traces, bad)
+        if operation is not None:
+            return _earlier_underflow(traces, operation) or operation
     return None
 
 
-def _earlier_underflow(traces: Traces, found: Operation) -> Operation | None:
+def _earlier_underflow(traces: Traces, operation: Operation) -> Operation | None:
     """The operation that underflowed to a zero at which the blamed derivative is taken; None if the
     exact derivative does not fit the dtype anyway."""
-    assert found.node is not None
-    args = traces.program.nodes[found.node].args
+    assert operation.node is not None
+    args = traces.program.nodes[operation.node].args
     overflows = (
-        found.phase != "forward"
-        and bool(np.isinf(found.result))
-        and bool(np.isfinite(found.exact))
-        and abs(found.exact) > traces.fmt.largest
+        operation.phase != "forward"
+        and bool(np.isinf(operation.result))
+        and bool(np.isfinite(operation.exact))
+        and abs(operation.exact) > traces.fmt.largest
     )
     if overflows or not any(np.any(traces.bad(vanished, i, derivative=False)) for i in args):
         return None
@@ -160,10 +160,10 @@ def _has_bad_use(traces: Traces, bad: Bad, index: int) -> bool:
 
 
 def _backward(traces: Traces, bad: Bad) -> Operation | None:
-    found = backward_place(traces, bad)
-    if found is None:
+    place = backward_place(traces, bad)
+    if place is None:
         return None
-    index, arg, at = found
+    index, arg, at = place
     return _operation(traces, "backward", index, at, arg)
 
 

@@ -41,12 +41,12 @@ def first_unlike(traces: Traces) -> Operation | None:
         and all(i in traces.narrow.values for i in (index, *node.args))
     ]
     for index, node, args in rows:
-        found = _value(traces, index, node, args)
-        if found is not None:
-            return found
+        operation = _value(traces, index, node, args)
+        if operation is not None:
+            return operation
     for index, node, args in rows if traces.forward_mode else rows[::-1]:
-        for found in _derivative(traces, index, node, args):
-            return found
+        for operation in _derivative(traces, index, node, args):
+            return operation
     return None
 
 
@@ -92,9 +92,9 @@ def _derivative(
         sure = np.all([block.sure.reshape(-1) for block in blocks], axis=0)
         if np.size(value) == y_dot.size:
             parts = (np.reshape(x, y_dot.shape) for x in (value, sure))
-            found = _unlike(traces, "tangent", index, args, y_dot, *parts)
-            if found is not None:
-                yield found
+            operation = _unlike(traces, "tangent", index, args, y_dot, *parts)
+            if operation is not None:
+                yield operation
         return
     wanted = [
         k
@@ -108,9 +108,9 @@ def _derivative(
         block, x_bar = certified["reverse", f"a{k}"], dots[f"a{k}"]
         if block.value.size == x_bar.size:
             parts = (np.reshape(x, x_bar.shape) for x in (block.value, block.sure))
-            found = _unlike(traces, "backward", index, args, x_bar, *parts)
-            if found is not None:
-                yield found
+            operation = _unlike(traces, "backward", index, args, x_bar, *parts)
+            if operation is not None:
+                yield operation
 
 
 def _finite(*arrays: Array) -> bool:

@@ -61,11 +61,11 @@ def _compare(
     mode: Mode = "reverse" if along.columns is None else "forward"
     program = rounded(call.program, dtype)
     request = TruthRequest(program, call.values, {}, call.wrt, dtype, {mode: along})
-    found, how = _enclosed(request, mode), "exactly"
-    if found is None:
-        found, how = _in_float64(request, mode), "in float64"
+    compared, how = _enclosed(request, mode), "exactly"
+    if compared is None:
+        compared, how = _in_float64(request, mode), "in float64"
     rule = "jvp" if mode == "forward" and node.custom.jvp else "custom gradient"
-    for name, (stated, true) in found.items():
+    for name, (stated, true) in compared.items():
         with np.errstate(all="ignore"):
             off = np.abs(stated - true) > DIFFERENT_GRADIENTS * np.abs(true)
         if np.any(off):

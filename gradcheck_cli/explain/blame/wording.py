@@ -203,10 +203,10 @@ def _backward_story(traces: Traces) -> str:
     """The backward step that made the first nan or infinity, in numbers."""
     if traces.forward_mode:
         return ""
-    found = backward_place(traces, not_finite)
-    if found is None:
+    place = backward_place(traces, not_finite)
+    if place is None:
         return ""
-    index, arg, at = found
+    index, arg, at = place
     x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
     return _backward_step(traces, index, (arg,), at, x_bar)
 

@@ -111,11 +111,11 @@ class _Search:
         root = self._forest.output
         level = [_Rewritten(root, root, (), 0)]
         seen = {id(root)}
-        found: list[_Rewritten] = []
+        rewritten: list[_Rewritten] = []
         chain = self._chain() if len(self._widths) > 1 else []
         if len(self._widths) > 1:
-            found += self._within_range()
-            seen.update(id(made.root) for made in found)
+            rewritten += self._within_range()
+            seen.update(id(made.root) for made in rewritten)
         for width in self._widths:
             following: list[_Rewritten] = []
             going_on = sorted((made for made in level if not made.ends), key=_rank)
@@ -128,16 +128,16 @@ class _Search:
                         following.append(more)
                     if not made.steps and len(following) >= self._most < MOST:
                         break  # enough of a large program
-            found += [
+            rewritten += [
                 *sorted(following, key=_rank),
                 *(made for made in chain if id(made.root) not in seen),
             ]
             seen.update(id(made.root) for made in chain)
-            if len(found) >= self._most:
+            if len(rewritten) >= self._most:
                 break  # later ones would not be tried
             level, chain = following, []
         # all single rewrites, and the nearest of the others
-        return found
+        return rewritten
 
     def _chain(self) -> list[_Rewritten]:
         """Rewrite the program repeatedly, each time to the shortest result, as a person does who
@@ -266,7 +266,7 @@ class _Search:
     def _custom(self) -> list[_Rewritten]:
         """The blamed operations, each with its stable derivative as a custom gradient, and all of
         them."""
-        found: list[_Rewritten] = []
+        rewritten: list[_Rewritten] = []
         together, replaced = self._forest.output, 0
         for expr in dict.fromkeys(self._blamed):
             try:
@@ -276,10 +276,10 @@ class _Search:
             except (NotStated, ShapeMismatch):
                 continue
             replaced += 1
-            found.append(_Rewritten(root, new, (), 0))
+            rewritten.append(_Rewritten(root, new, (), 0))
         if replaced > 1:
-            found.append(_Rewritten(together, together, (), 0))
-        return found
+            rewritten.append(_Rewritten(together, together, (), 0))
+        return rewritten
 
     def _candidate(self, made: _Rewritten) -> Candidate | None:
         forest, program = self._forest, self._program
@@ -349,7 +349,7 @@ def _operations_near(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[
             parents[id(arg)].append(expr)
     level = [seed for seed in dict.fromkeys(seeds) if id(seed) in parents]
     distance = {id(expr): 0 for expr in level}
-    found = [(expr, 0) for expr in level]
+    near = [(expr, 0) for expr in level]
     for step in range(1, far + 1):
         following = []
         for expr in level:
@@ -357,9 +357,9 @@ def _operations_near(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[
                 if id(neighbour) not in distance:
                     distance[id(neighbour)] = step
                     following.append(neighbour)
-                    found.append((neighbour, step))
+                    near.append((neighbour, step))
         level = following
-    operations = [(e, step) for e, step in found if e.op not in _LEAVES]
+    operations = [(e, step) for e, step in near if e.op not in _LEAVES]
     return operations[:PLACES]
 
 

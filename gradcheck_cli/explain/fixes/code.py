@@ -27,13 +27,13 @@ def code_of(part: Program, forward: bool = False, deep: bool = False) -> dict[st
     """The source of `f` for every framework that can express all of its operations. `forward`:
     write a jvp as well if the user's custom gradient has one. `deep`: for a script, with copies of
     all gradcheck functions that its engine uses."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for dialect in DIALECTS:
         try:
-            found[dialect.name] = _Module(dialect, part, forward, deep).source()
+            sources[dialect.name] = _Module(dialect, part, forward, deep).source()
         except CannotSay:
             continue
-    return found
+    return sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Inline:
 
     def names(self) -> dict[str, Any]:
         """The values of the names of the framework and of the functions in the expression."""
-        found: dict[str, Any] = {}
-        exec("\n".join([*self.imports, self.definitions]), found)
-        del found["__builtins__"]
-        return found
+        names: dict[str, Any] = {}
+        exec("\n".join([*self.imports, self.definitions]), names)
+        del names["__builtins__"]
+        return names
 
 
 def inline(part: Program, framework: str) -> Inline | None:

@@ -98,12 +98,12 @@ class Copies:
         return self._names[key]
 
     def _unique(self, name: str) -> str:
-        found, count = name, 1
-        while found in self._taken:
+        unused, count = name, 1
+        while unused in self._taken:
             count += 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
+            unused = f"{name}_{count}"
+        self._taken.add(unused)
+        return unused
 
     def _source(self, function: FunctionType, name: str, closed: Mapping[str, Any]) -> str:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body

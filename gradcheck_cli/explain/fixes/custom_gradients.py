@@ -48,10 +48,10 @@ class _Sharing(Builder):
         nodes = [(arg, self.nodes[arg]) for arg in args]
         given = [repr(node.value) if node.op == CONSTANT else arg for arg, node in nodes]
         key = (row.name, *given, repr(sorted(keywords.items())))
-        found = self._written.get(key)
-        if found is None:
-            found = self._written[key] = super().op(row, args, keywords, span, text)
-        return found
+        written = self._written.get(key)
+        if written is None:
+            written = self._written[key] = super().op(row, args, keywords, span, text)
+        return written
 
 
 class Symbol(Traced):

@@ -51,12 +51,12 @@ class Notation:
     def sizes(self, arrays: Mapping[str, tuple[int, ...]]) -> list[str]:
         """Expressions for the numbers of entries of these arrays and their axes, without
         repeats."""
-        found: dict[int, str] = {1: ""}
+        texts: dict[int, str] = {1: ""}
         for name, shape in arrays.items():
-            found.setdefault(math.prod(shape), self.count.format(name))
+            texts.setdefault(math.prod(shape), self.count.format(name))
             for axis, size in enumerate(shape):
-                found.setdefault(size, f"{name}.shape[{axis}]")
-        return [text for text in found.values() if text]
+                texts.setdefault(size, f"{name}.shape[{axis}]")
+        return [text for text in texts.values() if text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class Returned:
     def places(self) -> list[tuple[Place, str]]:
         """The places at which the value can be rewritten: where a returned variable is assigned,
         with its name, and where it is returned."""
-        found = [(self.place, "")]
+        places = [(self.place, "")]
         if isinstance(self.value, ast.Name) and self.value.id in self.definitions:
             name = self.value.id
-            found.insert(0, (self.read.place_of(self.definitions[name]), name))
-        return found
+            places.insert(0, (self.read.place_of(self.definitions[name]), name))
+        return places
 
     def written_out(self, name: str, definition: ast.expr) -> ast.expr:
         """The expression with another definition of one name."""
@@ -108,14 +108,14 @@ def returned_value(
     if value is None:
         return None
     counts: dict[str, int] = {}
-    found: dict[str, ast.expr] = {}
+    assigned: dict[str, ast.expr] = {}
     for node in read.own:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             counts[node.id] = counts.get(node.id, 0) + 1
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = node.value
+            assigned[node.targets[0].id] = node.value
     again = read.parameters | {name for name, count in counts.items() if count > 1}
-    once = {name: one for name, one in found.items() if name not in again}
+    once = {name: one for name, one in assigned.items() if name not in again}
     return Returned(read, value, once)
 
 
@@ -131,7 +131,7 @@ def edits(
     `arrays` are the shapes of the variables that are arrays."""
     sizes = notation.sizes(arrays) if sized else []
     maker = _Maker(arrays, sizes, notation, are_complex)
-    found: list[tuple[tuple[int, bool, int], Edit]] = []
+    ordered: list[tuple[tuple[int, bool, int], Edit]] = []
 
     def add(place: Place, old: ast.expr, new: ast.expr, whole: ast.expr) -> None:
         before, after = ast.unparse(old), ast.unparse(new)
@@ -140,7 +140,7 @@ def edits(
         adds_size = any(after.count(size) > before.count(size) for size in sizes)
         rank = -1 if adds_size else _added(old, new)
         order = (rank, before not in after, len(after))
-        found.append((order, Edit(place, after, ast.unparse(whole))))
+        ordered.append((order, Edit(place, after, ast.unparse(whole))))
 
     value = returned.value
     for name in _defined_names(returned):
@@ -150,7 +150,7 @@ def edits(
             add(place, definition, new, returned.written_out(name, new))
     for new in maker.edited(value):
         add(returned.place, value, new, new)
-    return [edit for _, edit in sorted(found, key=lambda one: one[0])]
+    return [edit for _, edit in sorted(ordered, key=lambda one: one[0])]
 
 
 def _added(old: ast.expr, new: ast.expr) -> int:
@@ -164,15 +164,15 @@ def _added(old: ast.expr, new: ast.expr) -> int:
 
 def _defined_names(returned: Returned) -> list[str]:
     """The names with a definition that the expression depends on, the nearest first."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     waiting = [returned.value]
     while waiting:
         for node in ast.walk(waiting.pop(0)):
             if isinstance(node, ast.Name) and node.id in returned.definitions:
-                if node.id not in found:
+                if node.id not in names:
                     waiting.append(returned.definitions[node.id])
-                found[node.id] = None
-    return list(found)
+                names[node.id] = None
+    return list(names)
 
 
 class _Substitute(ast.NodeTransformer):

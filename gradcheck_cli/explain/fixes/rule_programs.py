@@ -141,15 +141,15 @@ class _Writer(ProgramWriter):
     def _narrow(self, args: Sequence[Any]) -> list[Any]:
         """The arguments of an elementwise row, before they were repeated, if another argument has
         the full shape."""
-        found = list(args)
+        narrowed = list(args)
         shape = np.broadcast_shapes(*(np.shape(_value(x)) for x in args))
         for i, x in enumerate(args):
             if isinstance(x, Symbol) and x.node in self._repeated:
-                before = found[i]
-                found[i] = self._repeated[x.node]
-                if np.broadcast_shapes(*(np.shape(_value(x)) for x in found)) != shape:
-                    found[i] = before
-        return found
+                before = narrowed[i]
+                narrowed[i] = self._repeated[x.node]
+                if np.broadcast_shapes(*(np.shape(_value(x)) for x in narrowed)) != shape:
+                    narrowed[i] = before
+        return narrowed
 
 
 def _value(x: Any) -> Any:

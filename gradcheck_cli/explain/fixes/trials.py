@@ -241,7 +241,7 @@ class _Results:
     def doubtful(self) -> set[int]:
         """The points, by the identity of their values, where a candidate is wrong that is right at
         the failing one: there the original must be evaluated, too."""
-        found: set[int] = set()
+        points: set[int] = set()
         for number, trial in enumerate(self._trials.candidates):
             tried = [self.key(number, i) for i in range(len(trial.points))]
             for loss in LOSSES:
@@ -249,8 +249,8 @@ class _Results:
                     continue
                 for one, point in zip(tried, trial.points, strict=True):
                     if not self._good(one, point, loss):
-                        found.add(id(point.values))
-        return found
+                        points.add(id(point.values))
+        return points
 
     def _refuses(self, number: int) -> bool:
         answer = self._trials.answers.get(self.key(number, 0))

@@ -78,12 +78,12 @@ def _extended_values(
 ) -> dict[str, list[Array]]:
     """The values of each name, extended by the values at far points of the first node that equals
     it."""
-    found = {}
+    extended = {}
     for text, values in named.items():
         nodes = (i for i in range(len(numbers[0])) if _are(numbers, i, values))
         node = next(nodes, None)
-        found[text] = [*values, *([] if node is None else [at[node] for at in far])]
-    return found
+        extended[text] = [*values, *([] if node is None else [at[node] for at in far])]
+    return extended
 
 
 def in_names(
@@ -112,10 +112,10 @@ def _code(
 
 def _place(program: Program, nodes: Sequence[int]) -> Place | None:
     """The place of all these nodes in the user's code; None if they have several."""
-    found = {(node.source, node.span): node.text for node in (program.nodes[i] for i in nodes)}
-    if len(found) != 1:
+    places = {(node.source, node.span): node.text for node in (program.nodes[i] for i in nodes)}
+    if len(places) != 1:
         return None
-    (((source, span), text),) = found.items()
+    (((source, span), text),) = places.items()
     return None if source is None else Place(source, span, text)
 
 
@@ -126,14 +126,14 @@ class _Identities:
         self._known: dict[object, int] = {}
 
     def of(self, program: Program) -> list[int]:
-        found: list[int] = []
+        identities: list[int] = []
         for node in program.nodes:
-            args = tuple(found[arg] for arg in node.args)
+            args = tuple(identities[arg] for arg in node.args)
             name = node.name if node.op == INPUT else None
             keywords = repr(sorted(node.keywords.items()))
             key = (node.op, args, keywords, repr(node.value), name, id(node.custom))
-            found.append(self._known.setdefault(key, len(self._known)))
-        return found
+            identities.append(self._known.setdefault(key, len(self._known)))
+        return identities
 
 
 def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tuple[int, int]]]:
@@ -142,7 +142,7 @@ def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tup
     ids = _Identities()
     mine, theirs = ids.of(original), ids.of(rewritten)
     level = [(original.output, rewritten.output)]
-    found = [level]
+    levels = [level]
     while True:
         below = [
             pair
@@ -153,9 +153,9 @@ def _differing_nodes(original: Program, rewritten: Program) -> Iterator[list[tup
             or [(old, new)]
         ]
         if below == level:
-            return reversed(found)
+            return reversed(levels)
         level = list(dict.fromkeys(below))
-        found.append(level)
+        levels.append(level)
 
 
 def _differing_arguments(

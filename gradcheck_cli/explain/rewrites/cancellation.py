@@ -42,16 +42,19 @@ def binomial(site: Site) -> Iterator[Expr]:
     factors = [(term.parts if term.kind == "product" else ((term, 1.0),)) for term, _ in norm.parts]
     if any(len(part) != 1 or part[0][0] is not factors[0][0][0] for part in factors):
         return
-    found = {part[0][1]: c for part, (_, c) in zip(factors, norm.parts, strict=True)}
-    n = len(found)
-    if n < 4 or set(found) != set(map(float, range(1, n + 1))):
+    coefficients = {part[0][1]: c for part, (_, c) in zip(factors, norm.parts, strict=True)}
+    n = len(coefficients)
+    if n < 4 or set(coefficients) != set(map(float, range(1, n + 1))):
         return  # other rules handle shorter ones
-    root = -found[n - 1.0] / (n * found[float(n)])
-    found[0.0] = norm.value
-    wanted = ((math.comb(n, int(k)) * found[float(n)] * (-root) ** (n - k), k) for k in found)
-    if all(same_number(c, found[k]) for c, k in wanted):
+    root = -coefficients[n - 1.0] / (n * coefficients[float(n)])
+    coefficients[0.0] = norm.value
+    wanted = (
+        (math.comb(n, int(k)) * coefficients[float(n)] * (-root) ** (n - k), k)
+        for k in coefficients
+    )
+    if all(same_number(c, coefficients[k]) for c, k in wanted):
         base = shop.subtract(shop.expr(factors[0][0][0]), shop.number(root))
-        yield shop.multiply(shop.number(found[float(n)]), shop.power(base, n))
+        yield shop.multiply(shop.number(coefficients[float(n)]), shop.power(base, n))
 
 
 @by_hand()

@@ -19,7 +19,7 @@ _SAFE = (1, 0)
 
 def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
     """Floating-point inputs of a branch that broadcast with the mask elementwise."""
-    found = []
+    leaves = []
     for expr in ordered(branch):
         if expr.op == INPUT and expr.kind == "float":
             try:
@@ -27,8 +27,8 @@ def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
             except ValueError:
                 return []
             if fits in (expr.shape, mask.shape):
-                found.append(expr)
-    return found
+                leaves.append(expr)
+    return leaves
 
 
 def _shielded(

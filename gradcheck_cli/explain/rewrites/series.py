@@ -134,16 +134,16 @@ def coefficients_for(series: Iterable[float], fmt: FloatFormat, edge: float) -> 
     """The coefficients that the derivative needs at the edge, where each power multiplies a term by
     `edge`: the omitted ones, times k, are below half an ulp of it. All of them if they are too
     few."""
-    found: list[float] = []
+    coefficients: list[float] = []
     for k, c in enumerate(series):
-        found.append(_short(c, fmt))
-        size = max(abs(c) * max(j, 1) * edge**j for j, c in enumerate(found[:3]))
+        coefficients.append(_short(c, fmt))
+        size = max(abs(c) * max(j, 1) * edge**j for j, c in enumerate(coefficients[:3]))
         # every other coefficient of some series is 0
         if k > 2 and all(
-            2 * j * abs(found[j]) * edge**j < fmt.unit_roundoff * size for j in (k - 1, k)
+            2 * j * abs(coefficients[j]) * edge**j < fmt.unit_roundoff * size for j in (k - 1, k)
         ):
-            return tuple(found[:-2])
-    return tuple(found)
+            return tuple(coefficients[:-2])
+    return tuple(coefficients)
 
 
 def _short(value: float, fmt: FloatFormat) -> float:
