@@ -122,6 +122,10 @@ def result_schema() -> Schema:
             "Intended deviations that the spec declares inside its layers, and "
             "what they matched. The checks then have the truth `declared`.",
         ),
+        notes=_described(
+            _list(_TEXT),
+            "Sentences about what was left out, and what ran in another way, such as uncompiled.",
+        ),
         duration_s=_described(_SECONDS, "Seconds that workers computed for this spec."),
         compile_s=_mapping(
             _SECONDS,

@@ -51,6 +51,36 @@ def test_a_wrong_compiled_gradient_is_found_where_the_layer_as_written_is_right(
     assert passed.findings == ()
 
 
+class Squashed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(torch.nn.functional.softplus(x))
+
+
+def within(part: torch.nn.Module) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Tanh(), part, torch.nn.Tanh())
+
+
+@pytest.mark.parametrize("placed", [lambda part: part, within], ids=["whole", "a part"])
+@pytest.mark.parametrize(("backward", "codes"), [(as_traced, set()), (doubled, {"GC108"})])
+def test_a_module_that_is_compiled_in_place_is_judged_as_compiled(
+    placed: Any, backward: Any, codes: set[str]
+) -> None:
+    part = Squashed()
+    part.compile(backend=aot_autograd(fw_compiler=as_traced, bw_compiler=backward))
+    found = examined(placed(part), {"x": [0.5, 1.5]}, dtype="float32")
+    assert {finding.code for finding in found.findings} == codes
+    assert NOTE in found.notes
+
+
+def test_a_module_of_pytorch_that_is_compiled_in_place_is_not_compiled() -> None:
+    torch._dynamo.reset()
+    part = torch.nn.Sequential(torch.nn.Softplus())
+    part.compile(backend=aot_autograd(fw_compiler=as_traced, bw_compiler=doubled))
+    found = examined(part, {"x": [0.5, 1.5]}, dtype="float32")
+    assert FELL_BACK in found.notes
+    assert found.findings == ()
+
+
 def test_a_broken_graph_has_a_note() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         y = torch.sin(x)

@@ -113,9 +113,34 @@ def is_compiled(arrays: Sequence[Any]) -> bool:
 
 
 def is_wrapped(function: Any) -> bool:
-    """Whether `torch.compile` returned this function. A backend that leaves derivatives to PyTorch
-    adds no nodes of its own to the graph."""
-    return hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_orig_mod")
+    """Whether `torch.compile` returned this function, or `Module.compile()` compiled this module. A
+    backend that leaves derivatives to PyTorch adds no nodes of its own to the graph."""
+    kept = ("_torchdynamo_orig_callable", "_orig_mod", _OF_MODULE)
+    return any(getattr(function, name, None) is not None for name in kept)
+
+
+_OF_MODULE = "_compiled_call_impl"  # what `Module.compile()` leaves in a module; no copy has it
+
+
+def compile_as(original: Any, module: Any) -> None:
+    """Compile the parts of a copied module whose originals `Module.compile()` has compiled, with
+    the same backend and options."""
+    copies = dict(module.named_modules())
+    for name, one in original.named_modules():
+        compiled = getattr(one, _OF_MODULE, None)
+        if compiled is not None and name in copies:
+            setattr(copies[name], _OF_MODULE, _compiler_of(compiled)(copies[name]._call_impl))
+
+
+def _compiler_of(compiled: Any) -> Any:
+    """What `torch.compile` has applied to a function; with the default options, if this version of
+    PyTorch does not show it."""
+    import torch
+    from torch._dynamo import eval_frame
+
+    kind = getattr(eval_frame, "_TorchDynamoContext", ())
+    parts = (cell.cell_contents for cell in compiled.__closure__ or ())
+    return next((part for part in parts if isinstance(part, kind)), torch.compile)
 
 
 _OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # how Dynamo reports a failed guard
@@ -169,7 +194,10 @@ class Compilations:
 
 
 def _code_of(function: Any) -> CodeType | None:
-    """The code that Dynamo compiles for a function or module, if it is known."""
+    """The code that Dynamo compiles for a function or module, if it is known. All modules that were
+    compiled in place share it."""
+    if getattr(function, _OF_MODULE, None) is not None:
+        function = function._call_impl
     module = getattr(function, "_orig_mod", None)
     inner = getattr(function, "_torchdynamo_orig_callable", function)
     found = getattr(module.forward if module is not None else inner, "__code__", None)

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
+from gradcheck_cli.engines.torch.compiled import compile_as, is_at_hand
 from gradcheck_cli.engines.torch.device_setup import Products, products_of, put_products
 from gradcheck_cli.engines.torch.memory import Watch
 
@@ -69,10 +70,12 @@ class State:
         """A copy of a module in the dtype. Its tensors become the layer's. It chose the parameters
         with these names by the inputs of its first call."""
         originals = dict([*module.named_parameters(), *module.named_buffers()])
-        module = self._copy_of(module)
+        original, module = module, self._copy_of(module)
         if self._rounded != self._floats:
             module = _module_in(module, self._rounded)
         module = _module_in(module.to(self._device), self._floats)
+        if is_at_hand():
+            compile_as(original, module)
         for name, tensor in module.named_parameters():
             tensor.grad = None
             self.named[name] = HeldVariable(
