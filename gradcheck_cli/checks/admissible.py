@@ -136,14 +136,14 @@ class Admissible:
         self, gradients: Mapping[str, Array | None], values: Mapping[str, Array]
     ) -> dict[str, Array | None]:
         """Convert gradients (k, n) or (n,) of inputs with a kind to gradients by coordinates."""
-        found = dict(gradients)
+        pulled = dict(gradients)
         for name, kind in self._kinds.items():
-            gradient = found.get(name)
+            gradient = pulled.get(name)
             if gradient is not None:
                 x = values.get(name, self._own[name])
                 shaped = gradient.reshape(*gradient.shape[:-1], *x.shape)
-                found[name] = kind.pulled(x, shaped).reshape(gradient.shape)
-        return found
+                pulled[name] = kind.pulled(x, shaped).reshape(gradient.shape)
+        return pulled
 
     def costing(self, truth: Truth) -> Truth:
         """The truth (of all rows) with the rounding of the framework's gradient added to the costs:

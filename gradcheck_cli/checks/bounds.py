@@ -90,7 +90,7 @@ def _entries_without_bound(
     the value has a pole, too; at a vertical tangent, as of a square root at 0, a bound is the usual
     remedy."""
     is_pole = has_pole(unclipped.pole)
-    found = {}
+    entries = {}
     for name, columns in zero.items():
         gradient = unclipped.gradients.get(name)
         if gradient is None:
@@ -98,5 +98,5 @@ def _entries_without_bound(
         other = columns & ~np.isnan(gradient) & (gradient != 0)
         other &= np.isfinite(gradient) | is_pole
         if np.any(other):
-            found["reverse", name] = np.where(other, gradient, np.nan)
-    return found
+            entries["reverse", name] = np.where(other, gradient, np.nan)
+    return entries

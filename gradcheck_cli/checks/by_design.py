@@ -68,14 +68,14 @@ class Design:
 
     def _stretches(self) -> dict[int, Stretch]:
         folder = self._problem.implementation.folder
-        found = {}
+        stretches = {}
         for index, design in self._designs.items():
             if design.detach:
                 try:
-                    found[index] = stretch(design.detach, folder)
+                    stretches[index] = stretch(design.detach, folder)
                 except NoStretch as error:
                     raise _bad(design, str(error), error.help) from None
-        return found
+        return stretches
 
     def _formulas(self) -> dict[int, Formula]:
         return {

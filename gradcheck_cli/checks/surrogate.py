@@ -41,7 +41,7 @@ def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
     gradient."""
     moving = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
     kinds = kinds_of(problem.inputs)
-    found: dict[str, Surrogate] = {}
+    surrogates_of: dict[str, Surrogate] = {}
     for surrogate in problem.implementation.surrogates:
         if surrogate.input is not None and surrogate.input not in moving:
             known = ", ".join(moving) or "none"
@@ -54,8 +54,8 @@ def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
         of_a_kind = [name for name in names if name in kinds]
         if of_a_kind:
             raise BadSurrogate(f"`{of_a_kind[0]}` has a kind, and cannot have a surrogate as well")
-        found.update(dict.fromkeys(names, surrogate))
-    return found
+        surrogates_of.update(dict.fromkeys(names, surrogate))
+    return surrogates_of
 
 
 @dataclass

@@ -75,10 +75,10 @@ def never_filled(
         nothing: ValuesOrNone = {}
         there = where_it_runs(partial(pulled, values), nothing)
         for name in zeros:
-            found = there.get(name)
-            if found is not None:
-                seen[name] |= np.isfinite(found)
-                never[name] = never[name] & ((found == 0) | ~np.isfinite(found))
+            gradient = there.get(name)
+            if gradient is not None:
+                seen[name] |= np.isfinite(gradient)
+                never[name] = never[name] & ((gradient == 0) | ~np.isfinite(gradient))
     return {name: never[name] & seen[name] for name in zeros}
 
 

@@ -238,7 +238,7 @@ def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) 
     from reference_engine.traced import ROWS
 
     moved = moving(program, wrt)
-    found = set()
+    ops = set()
     for node in program.nodes:
         row = ROWS.get(node.op)
         if row is None or moved.isdisjoint(node.args):
@@ -246,5 +246,5 @@ def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) 
         with np.errstate(all="ignore"):
             at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
         if at is not None and np.any(at):
-            found.add(node.op)
-    return found
+            ops.add(node.op)
+    return ops

@@ -89,8 +89,8 @@ def _error(answer: Evaluation, right: dict[str, tuple[Array, Array]], size: floa
     """The largest error relative to the largest entry; None if it is not finite."""
     worst = 0.0
     for name, (value, at) in right.items():
-        found = answer.gradients[name].values
-        assert found is not None
+        gradient = answer.gradients[name].values
+        assert gradient is not None
         # NumPy's maximum keeps a nan
-        worst = float(np.maximum(worst, np.max(np.abs(found - value)[at], initial=0.0)))
+        worst = float(np.maximum(worst, np.max(np.abs(gradient - value)[at], initial=0.0)))
     return worst / size if np.isfinite(worst) else None

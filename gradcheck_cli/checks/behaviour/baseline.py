@@ -213,17 +213,17 @@ class Bench:
         return_free_memory()
         tell("behaviour", self._done, OF_BEHAVIOUR)
         every: list[dict[str, Array | None]] = []
-        found = subject.run(
+        result = subject.run(
             replace(call, each=lambda _, gradients: every.append(self.as_compared(gradients)))
         )
-        if found.gradients:  # the engine returns them all at once
-            every = [self.as_compared(found.row(place)) for place in range(rows)]
+        if result.gradients:  # the engine returns them all at once
+            every = [self.as_compared(result.row(place)) for place in range(rows)]
         gradients: dict[str, Array | None] = {}
         for name in every[0] if every else ():
             known = [one[name] for one in every]
             parts = [np.zeros(self.length(name)) if one is None else one for one in known]
             gradients[name] = None if all(one is None for one in known) else np.stack(parts)
-        return replace(found, gradients=gradients)
+        return replace(result, gradients=gradients)
 
     def as_compared(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
         """The gradients (n,) as the checks compare them: all numbers, or sums over blocks."""
@@ -297,7 +297,7 @@ class Bench:
         differences. None if a nearby point is refused or out of bounds, or a step rounds to
         zero."""
         leaf = self.leaves[name]
-        at, found, largest = values.get(name, leaf.kept), [], 0.0
+        at, slopes, largest = values.get(name, leaf.kept), [], 0.0
         unit = FORMATS[self.subject.dtype].unit_roundoff
         step = unit ** (1 / 3) * (largest_of(at) or 1.0) / largest_of(direction)
         if step == 0.0:
@@ -313,8 +313,8 @@ class Bench:
                         return None
                     ends.append(float(np.sum(self.row * ran.output)))
                     largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
-                found.append((ends[0] - ends[1]) / (2 * wide))
-            return Slope(found[0], abs(found[0] - found[1]) + unit * largest / step)
+                slopes.append((ends[0] - ends[1]) / (2 * wide))
+            return Slope(slopes[0], abs(slopes[0] - slopes[1]) + unit * largest / step)
 
     @cached_property
     def tight_bars(self) -> Bars:

@@ -34,11 +34,11 @@ class Place:
 def places_of(function: Any) -> Iterator[list[Place]]:
     """The places that `function` reaches, by kind: containers to empty; names that its code
     assigns, to set to None; and assigned attributes, to delete."""
-    found = _Reached()
+    reached = _Reached()
     if is_plain(function):
-        found.walk(function)
-    named = [one for one in found.names if one.name in found.stored and _is_number(one.get())]
-    yield found.containers
+        reached.walk(function)
+    named = [one for one in reached.names if one.name in reached.stored and _is_number(one.get())]
+    yield reached.containers
     yield [one.unset() for one in named]
     yield [one.deleted() for one in named if one.delete is not None]
 

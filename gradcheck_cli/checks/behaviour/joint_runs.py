@@ -45,15 +45,15 @@ class Doubt:
 
 def doubts_of(bench: Bench) -> list[Doubt]:
     """The doubts that these runs raise. Raises RaisedLater."""
-    found: list[Doubt] = []
+    doubts: list[Doubt] = []
     try:
-        found += _doubts(bench)
+        doubts += _doubts(bench)
     except RaisedLater:
         raise
     except Exception as error:
         raise_if_internal(error)
-        found.append(Doubt(error=error))
-    return found
+        doubts.append(Doubt(error=error))
+    return doubts
 
 
 def _doubts(bench: Bench) -> Iterator[Doubt]:
@@ -105,10 +105,10 @@ def _another(bench: Bench) -> tuple[Values, CallResult] | None:
 def _doubts_of_passes(
     bench: Bench, values: Values, wrt: tuple[str, ...], layout: Layout
 ) -> Iterator[Doubt]:
-    found = _Passes(bench, wrt, layout).off_at(values)
-    if found is not None:
+    apart = _Passes(bench, wrt, layout).off_at(values)
+    if apart is not None:
         once = _Passes(bench, wrt, layout).off_at(values) is None
-        yield Doubt(again=found if once else None)
+        yield Doubt(again=apart if once else None)
 
 
 class _Passes:
@@ -232,6 +232,6 @@ def _compared(
 ) -> Iterator[Doubt]:
     """A doubt if a run differs from `first`, the expected result, by more than the bars; with
     `again` if a second run does not differ."""
-    found = bench.difference(first, run(), names, bars)
-    if found is not None:
-        yield Doubt(checks, again=None if bench.difference(first, run(), names, bars) else found)
+    apart = bench.difference(first, run(), names, bars)
+    if apart is not None:
+        yield Doubt(checks, again=None if bench.difference(first, run(), names, bars) else apart)

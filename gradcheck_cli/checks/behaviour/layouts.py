@@ -42,9 +42,9 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.LAYOUT_DEPENDENT, where, error, other)
             return
-        found = _differ(bench, first, ran, Call(), row)
-        if found is not None:
-            yield found.fault(Codes.LAYOUT_DEPENDENT, found.depending(where), other)
+        apart = _differ(bench, first, ran, Call(), row)
+        if apart is not None:
+            yield apart.fault(Codes.LAYOUT_DEPENDENT, apart.depending(where), other)
             return
 
 
@@ -71,9 +71,9 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
             return
         if layout == "expanded":
             first, ran = (_of_memory(bench, one, values) for one in (first, ran))
-        found = _differ(bench, first, ran, Call(values=values), bench.row)
-        if found is not None:
-            yield found.fault(Codes.LAYOUT_DEPENDENT, found.depending(where), other)
+        apart = _differ(bench, first, ran, Call(values=values), bench.row)
+        if apart is not None:
+            yield apart.fault(Codes.LAYOUT_DEPENDENT, apart.depending(where), other)
             return
 
 
@@ -82,14 +82,14 @@ def _of_memory(bench: Bench, ran: CallResult, values: Mapping[str, Array]) -> Ca
     defined: PyTorch's `as_strided` spreads it evenly over them."""
     gradients = dict(ran.gradients)
     for name, value in values.items():
-        found = gradients.get(name)
-        if found is None:
+        gradient = gradients.get(name)
+        if gradient is None:
             continue
-        mean = found.reshape(len(found), *value.shape)
+        mean = gradient.reshape(len(gradient), *value.shape)
         for axis in range(bench.leaves[name].rank):
             if np.array_equal(value, np.broadcast_to(value.take([0], axis), value.shape)):
                 mean = np.broadcast_to(mean.mean(axis + 1, keepdims=True), mean.shape)
-        gradients[name] = mean.reshape(found.shape)
+        gradients[name] = mean.reshape(gradient.shape)
     return replace(ran, gradients=gradients)
 
 

@@ -59,13 +59,13 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
             return widened(bench.bars, factor)
 
         tight = widened(bench.tight_bars, factor)
-        found = bench.differ(scaled, ran, bars=bars, tight=tight)
-        if found is not None:
-            expected, given = found.two_numbers()
+        apart = bench.differ(scaled, ran, bars=bars, tight=tight)
+        if apart is not None:
+            expected, given = apart.two_numbers()
             what = f"{factor:g} times the upstream gradient"
-            message = f"for {what} the gradient of `{found.leaf}` is {given}, not {expected}"
+            message = f"for {what} the gradient of `{apart.leaf}` is {given}, not {expected}"
             other = OtherRun("multiple", factor=factor)
-            yield found.fault(Codes.NONLINEAR_BACKWARD, message, other)
+            yield apart.fault(Codes.NONLINEAR_BACKWARD, message, other)
 
 
 def widened(bars: Bars, factor: float) -> Bars:
@@ -79,27 +79,27 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
     total = bench.added(bench.first, second)
     # each of the three runs has its own tolerance; at first, one of them is used for all
     tight = bench.tight_bars_of(second)
-    found = bench.differ(
+    apart = bench.differ(
         total,
         ran,
         bars=lambda: sum_of([bench.bars] * 3, tight),
         tight=sum_of([bench.tight_bars] * 3, tight),
     )
-    if found is not None:
+    if apart is not None:
         # two large rows may cancel, but their rounding errors do not
         shares = [
             bench.bars_of(second, Call(), bench.second_row),
             bench.bars_of(ran, Call(), both),
             bench.bars,
         ]
-        found = bench.difference(total, ran, bars=sum_of(shares, _grains(bench)))
-    if found is not None:
-        expected, given = found.two_numbers()
+        apart = bench.difference(total, ran, bars=sum_of(shares, _grains(bench)))
+    if apart is not None:
+        expected, given = apart.two_numbers()
         message = (
-            f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
+            f"for the sum of two upstream gradients the gradient of `{apart.leaf}` is {given}; "
             f"the two gradients add up to {expected}"
         )
-        yield found.fault(Codes.NONLINEAR_BACKWARD, message, OtherRun("sum"))
+        yield apart.fault(Codes.NONLINEAR_BACKWARD, message, OtherRun("sum"))
 
 
 def sum_of(shares: Sequence[Bars], more: Bars) -> Bars:

@@ -37,9 +37,9 @@ TWICE = "called twice with the same input and the same random numbers"
 def call_affects_next(bench: Bench) -> Iterator[Fault]:
     """GC602 and GC605: the first way in which one call affects another."""
     for _ in range(REPEATS):
-        found = bench.difference(bench.first, bench.run())
-        if found is not None:
-            yield replace(_fault_of_changes(bench, found), nondeterministic=True)
+        apart = bench.difference(bench.first, bench.run())
+        if apart is not None:
+            yield replace(_fault_of_changes(bench, apart), nondeterministic=True)
             return
     for way in (_over_one_graph, _after_another, _with_one_between, _on_a_fresh_layer):
         fault = way(bench)
@@ -94,19 +94,19 @@ def different_once(found: Apart) -> Fault:
     return replace(_random_fault(found), nondeterministic=True)
 
 
-def _fault_of_changes(bench: Bench, found: Apart) -> Fault:
+def _fault_of_changes(bench: Bench, apart: Apart) -> Fault:
     """The fault of a layer that differs in every call: random, counting its calls, or adding up."""
     runs = [bench.run() for _ in range(3)]
-    if found.leaf is not None and _adds_up(bench, runs, found.leaf):
-        message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
-        before, after = (bench.difference(runs[0], runs[1]) or found).two_numbers()
+    if apart.leaf is not None and _adds_up(bench, runs, apart.leaf):
+        message = f"the gradient of `{apart.leaf}` grows by the same amount at every call"
+        before, after = (bench.difference(runs[0], runs[1]) or apart).two_numbers()
         message = f"{message}: {before}, then {after}"
-        return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("added up"))
+        return apart.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("added up"))
     here, there = _two_calls(bench), _two_calls(bench)
     if not any(bench.difference(a, b) for a, b in zip(here, there, strict=True)):
-        message = f"it depends on how often the layer was called: {found}"
-        return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
-    return _random_fault(found)
+        message = f"it depends on how often the layer was called: {apart}"
+        return apart.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
+    return _random_fault(apart)
 
 
 def _random_fault(found: Apart) -> Fault:
@@ -146,9 +146,9 @@ def _over_one_graph(bench: Bench) -> Fault | None:
         return _overwrite_fault(name)
     for row in (0, 2):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
-        found = bench.difference(bench.first, CallResult(ran.output, taken))
-        if found is not None:
-            return _stateful_fault("one graph", "in two backward passes over one graph", found)
+        apart = bench.difference(bench.first, CallResult(ran.output, taken))
+        if apart is not None:
+            return _stateful_fault("one graph", "in two backward passes over one graph", apart)
     return None
 
 
@@ -233,11 +233,11 @@ def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
             filled = [one for one in alone if without([one])[0]]
         if len(filled) < len(places):
             _, first = without(filled) if filled else ((), None)
-        found = None if first is None else bench.difference(first, there)
-        if found is not None:
+        apart = None if first is None else bench.difference(first, there)
+        if apart is not None:
             when = f"for an input while `{filled[0].name}` is {filled[0].state}"
-            message = f"{when}, and for the same input after another, {found}"
-            yield Fault(Codes.STATEFUL_GRADIENT, message, found.leaf)
+            message = f"{when}, and for the same input after another, {apart}"
+            yield Fault(Codes.STATEFUL_GRADIENT, message, apart.leaf)
             return
 
 
@@ -247,7 +247,7 @@ def _overwrite_fault(name: str) -> Fault:
     return Fault(Codes.STATEFUL_GRADIENT, message, name, other_run=other_run)
 
 
-def _stateful_fault(way: Way, when: str, found: Apart | None) -> Fault | None:
-    if found is None:
+def _stateful_fault(way: Way, when: str, apart: Apart | None) -> Fault | None:
+    if apart is None:
         return None
-    return found.fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", OtherRun(way))
+    return apart.fault(Codes.STATEFUL_GRADIENT, f"{when}, {apart}", OtherRun(way))

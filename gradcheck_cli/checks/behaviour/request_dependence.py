@@ -41,9 +41,9 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
         severity: Severity | None = "note" if refused else None
         yield raised(Codes.REQUEST_DEPENDENT, where, error, other, severity)
         return
-    found = bench.differ(bench.first, ran, ())
-    if found is not None:
-        yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
+    apart = bench.differ(bench.first, ran, ())
+    if apart is not None:
+        yield apart.fault(Codes.REQUEST_DEPENDENT, apart.depending(where), other)
 
 
 def _lacks_graph(error: Exception) -> bool:
@@ -83,9 +83,9 @@ def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
                 continue  # it needs the graph of another input
             yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
-        found = bench.differ(bench.first, ran, wrt)
-        if found is not None:
-            yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
+        apart = bench.differ(bench.first, ran, wrt)
+        if apart is not None:
+            yield apart.fault(Codes.REQUEST_DEPENDENT, apart.depending(where), other)
             return
 
 
@@ -104,9 +104,9 @@ def used_outputs(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
-        found = bench.differ(whole, ran)
-        if found is not None:
-            yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
+        apart = bench.differ(whole, ran)
+        if apart is not None:
+            yield apart.fault(Codes.REQUEST_DEPENDENT, apart.depending(where), other)
             return
 
 

@@ -126,7 +126,7 @@ class _LayerFixes:
     def _with_rewording(self, trial: Trial) -> Trial:
         candidate = trial.candidate
         points = [point.values for point in trial.points[:2]]
-        found = reworded(
+        rewording = reworded(
             self._request.program,
             candidate.program,
             points,
@@ -134,10 +134,10 @@ class _LayerFixes:
             self._engine.capabilities.name,
             [point.values for point in trial.points if not point.near][:BEYOND],
         )
-        if found is None or not self._can_be_written(found):
+        if rewording is None or not self._can_be_written(rewording):
             return trial
-        self._rewordings[id(candidate.program)] = found
-        place, written = found.place, found.code.text
+        self._rewordings[id(candidate.program)] = rewording
+        place, written = rewording.place, rewording.code.text
         return replace(
             trial, candidate=replace(candidate, before=place.text, after=written, place=place)
         )
@@ -172,17 +172,17 @@ class _LayerFixes:
 
     def _answers(self, asked: Mapping[Tried, Problem]) -> dict[Tried, Evaluation]:
         """Evaluations of the layer with each candidate written into it, or unchanged."""
-        found: dict[Tried, Evaluation] = {}
+        answers: dict[Tried, Evaluation] = {}
         for number in dict.fromkeys(tried.trial for tried in asked):
             mine = {one: problem for one, problem in asked.items() if one.trial == number}
             program = next(iter(mine.values())).program
             rewording = self._rewordings.get(id(program))
             if number is not None and rewording is None:
-                found |= {one: self._engine.evaluate(problem) for one, problem in mine.items()}
+                answers |= {one: self._engine.evaluate(problem) for one, problem in mine.items()}
                 continue
             with nullcontext() if rewording is None else self._patched_layer(rewording):
-                found |= {one: self._answer(one, problem) for one, problem in mine.items()}
-        return found
+                answers |= {one: self._answer(one, problem) for one, problem in mine.items()}
+        return answers
 
     def _answer(self, tried: Tried, problem: Problem) -> Evaluation:
         layer = self._layer
@@ -202,9 +202,11 @@ class _LayerFixes:
         except NotRewritable:
             return False
 
-    def _patched_layer(self, found: Rewording) -> AbstractContextManager[None]:
-        expression = self._expressions[found.place]
-        return self._layer.narrow.replacing(expression, found.code.expression, found.code.names())
+    def _patched_layer(self, rewording: Rewording) -> AbstractContextManager[None]:
+        expression = self._expressions[rewording.place]
+        return self._layer.narrow.replacing(
+            expression, rewording.code.expression, rewording.code.names()
+        )
 
     def _run(self, mode: Mode, moved: Values) -> Evaluation | None:
         """Evaluate the layer at other values of its leaves; forward mode binds it there."""
@@ -213,11 +215,11 @@ class _LayerFixes:
             if there is None:
                 return None
             if mode == "forward":
-                found = self._examined.forward(there)
+                evaluation = self._examined.forward(there)
             else:
                 ran = there.run(Call(moved, self._examined.cotangents))
-                found = self._examined.evaluation(there, ran, 0.0)
-            return None if found is None else self._evaluation_in_words(found)
+                evaluation = self._examined.evaluation(there, ran, 0.0)
+            return None if evaluation is None else self._evaluation_in_words(evaluation)
 
 
 def _readable(request: TruthRequest, constants: Values) -> TruthRequest:

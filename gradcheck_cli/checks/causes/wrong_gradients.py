@@ -339,14 +339,14 @@ class WrongGradients:
             return self._of_mode[mode]
         calls = self._subject.functions()
         meant = {design.function for design in self._designs}
-        found: dict[str, tuple[_Wrong, ...]] = {}
+        by_function: dict[str, tuple[_Wrong, ...]] = {}
         for call in in_time(calls, self.notes):
-            if call.name in found or not call.moving or call.name in meant:
+            if call.name in by_function or not call.moving or call.name in meant:
                 continue
             wrong = self._wrong_arguments(call, mode)
             if wrong:
-                found[call.name] = wrong
-        self._of_mode[mode] = list(found.values())
+                by_function[call.name] = wrong
+        self._of_mode[mode] = list(by_function.values())
         return self._of_mode[mode]
 
     def _cause_by_uncutting(self, finding: Finding) -> Cause | None:
@@ -477,11 +477,11 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
     if not shown:
         proof = f"{cause.proof}; whether this makes the entry wrong could not be shown"
         cause = replace(cause, proven=False, proof=proof)
-    found = replace(finding, cause=cause, pattern=_pattern(finding, one))
+    explained = replace(finding, cause=cause, pattern=_pattern(finding, one))
     if finding.code in WRONG:
-        return found
+        return explained
     said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
-    return replace(found, code=Codes.WRONG_GRADIENT, message=finding.restated(said))
+    return replace(explained, code=Codes.WRONG_GRADIENT, message=finding.restated(said))
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:

@@ -113,12 +113,12 @@ class EnclosedRows:
             looked_at &= ~open_[inside]
             half = fmt.lost(ERROR_BITS) * fmt.ulp(part.value)
             moved = partial(row.moves, None if known else leaf.name, inside)
-            found = compared(mine[inside], part, looked_at, moved, half)
-            limits[inside] = np.fmax(limits[inside], found.limits)
+            part_compared = compared(mine[inside], part, looked_at, moved, half)
+            limits[inside] = np.fmax(limits[inside], part_compared.limits)
             limits[inside][open_[inside]] = 0.0
-            count += int(np.count_nonzero(found.off))
-            worst.append(found.worst + inside.start)
-            beyond.append(found.beyond)
+            count += int(np.count_nonzero(part_compared.off))
+            worst.append(part_compared.worst + inside.start)
+            beyond.append(part_compared.beyond)
         if count and not known:
             order = np.argsort(-np.concatenate(beyond), kind="stable")[:COLUMNS]
             flat = np.concatenate(worst)[order]
@@ -171,16 +171,16 @@ class EnclosedRows:
     def search(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> Search:
         """A finished search whose columns are these entries, with enclosed derivatives."""
         row = self._truth.rows[off.row]
-        found = Search(self._truth, row, gradient, 0, FIRST_LEVEL, 0.0)
-        found.columns += [Column(off.leaf, int(flat), self._slope(off, flat)) for flat in off.flat]
-        return found
+        search = Search(self._truth, row, gradient, 0, FIRST_LEVEL, 0.0)
+        search.columns += [Column(off.leaf, int(flat), self._slope(off, flat)) for flat in off.flat]
+        return search
 
     def _slope(self, off: OffEntries, flat: int) -> Slope:
         along = np.zeros(off.leaf.size)
         along[flat] = 1.0
-        found = self.pushed({off.leaf.name: along})
-        estimate = Estimate(found.value, slack_of(found))
-        steepest = np.full(found.value.shape, np.max(np.abs(found.value), initial=0.0))
+        product = self.pushed({off.leaf.name: along})
+        estimate = Estimate(product.value, slack_of(product))
+        steepest = np.full(product.value.shape, np.max(np.abs(product.value), initial=0.0))
         return Slope(estimate, even(estimate), steepest)
 
     # Forward mode

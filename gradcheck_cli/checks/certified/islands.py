@@ -129,15 +129,15 @@ def _depends(sampled: Sampled, sizes: Array) -> Array:
     """A mask (m, n) of the outputs that change when one number moves, either from the given point
     or after all numbers have moved."""
     at = np.asarray(sampled.values[X])
-    found = np.zeros((sampled.zero.size, at.size), np.bool_)
+    depends = np.zeros((sampled.zero.size, at.size), np.bool_)
     for part in AWAY:
         there = at + part * sizes
         value = sampled.function({X: there})
         for i in range(at.size):
             moved = there.copy()
             moved[i] += AWAY[1] * sizes[i]
-            found[:, i] |= sampled.function({X: moved}) != value
-    return found
+            depends[:, i] |= sampled.function({X: moved}) != value
+    return depends
 
 
 def _second_difference(sampled: Sampled, direction: Array) -> tuple[Float, Float]:

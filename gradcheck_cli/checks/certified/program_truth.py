@@ -69,17 +69,17 @@ class ProgramTruth:
     ) -> Truth:
         """The truth about the program, in terms of the leaves. If `costs`, with the cost of
         rounding, for `suspects` alone if they are given (see `TruthRequest`)."""
-        found = self._compute(projections, self._moving, costs, suspects)
+        computed = self._compute(projections, self._moving, costs, suspects)
         return replace(
-            found,
+            computed,
             origin=self.origin,
-            output=found.output.reshape(output_shape(self.layer.narrow)),
-            output_error=found.output_error.reshape(output_shape(self.layer.narrow)),
-            blocks={(m, self._leaves[word]): b for (m, word), b in found.blocks.items()},
-            reasons={(m, self._leaves[w]): r for (m, w), r in found.reasons.items()},
-            uncertified={(m, self._leaves[w]): r for (m, w), r in found.uncertified.items()},
-            tied={(m, self._leaves[word]): mask for (m, word), mask in found.tied.items()},
-            documented=tuple(self._in_leaves(one) for one in found.documented),
+            output=computed.output.reshape(output_shape(self.layer.narrow)),
+            output_error=computed.output_error.reshape(output_shape(self.layer.narrow)),
+            blocks={(m, self._leaves[word]): b for (m, word), b in computed.blocks.items()},
+            reasons={(m, self._leaves[w]): r for (m, w), r in computed.reasons.items()},
+            uncertified={(m, self._leaves[w]): r for (m, w), r in computed.uncertified.items()},
+            tied={(m, self._leaves[word]): mask for (m, word), mask in computed.tied.items()},
+            documented=tuple(self._in_leaves(one) for one in computed.documented),
         )
 
     def block_name(self, rows: str, columns: str) -> str:
@@ -104,16 +104,16 @@ class ProgramTruth:
         known = self._second.get((*key, False))
         if known is not None:
             known = _as_of(mode, known)
-        found = self._second.get((*key, costs)) if suspects is None else None
-        if found is None:
+        computed = self._second.get((*key, costs)) if suspects is None else None
+        if computed is None:
             masks = suspects and {(mode, names[pair]): mask for pair, mask in suspects.items()}
             request = self.request({mode: projection}, tuple(leaves))
-            found = compute(replace(request, conditioning=costs, known=known, suspects=masks))
+            computed = compute(replace(request, conditioning=costs, known=known, suspects=masks))
             if suspects is None:
-                self._second[*key, costs] = found
-        found = _as_of(mode, found)
-        blocks = {pair: found.blocks[mode, name] for pair, name in names.items()}
-        return replace(found, origin=self.origin), blocks
+                self._second[*key, costs] = computed
+        computed = _as_of(mode, computed)
+        blocks = {pair: computed.blocks[mode, name] for pair, name in names.items()}
+        return replace(computed, origin=self.origin), blocks
 
     def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:
         """The truth about the derivative of the program along a direction, (n,) for each leaf.
@@ -148,10 +148,10 @@ class ProgramTruth:
         if suspects is not None:
             masks = {(mode, self.words[name]): mask for (mode, name), mask in suspects.items()}
             request = replace(request, suspects=masks)
-        found = compute(request)
+        computed = compute(request)
         if not costs:
-            self._known[key] = found
-        return found
+            self._known[key] = computed
+        return computed
 
     def graph(self) -> Graph | Failure | None:
         """The graph of the program with numbers at the leaves; None if no leaf in it moves."""
@@ -159,10 +159,10 @@ class ProgramTruth:
         wrt = tuple(w for n in self._moving if (w := self.words[n]) in self.program.inputs)
         if not wrt:
             return None
-        found = graph_with_numbers(self.program, self._values(), wrt, problem.dtype)
-        if isinstance(found, Failure):
-            return found
-        return replace(found, lifted=self.layer.name, point=problem.point_number)
+        graph = graph_with_numbers(self.program, self._values(), wrt, problem.dtype)
+        if isinstance(graph, Failure):
+            return graph
+        return replace(graph, lifted=self.layer.name, point=problem.point_number)
 
     def curve(self) -> Curve | None:
         """The error curve of difference quotients of the program; None if no leaf moves or there
@@ -314,14 +314,14 @@ class ProgramProducts(Gradients):
         return layer.case(projections, self.evaluations, truth, wide)
 
     def forward(self, subject: Subject) -> Evaluation | None:
-        found = self.pushes.evaluation(subject)
-        if found is None:
+        evaluation = self.pushes.evaluation(subject)
+        if evaluation is None:
             return None
         products = {
             name: replace(g, values=None if g.values is None else self._rows @ g.values)
-            for name, g in found.gradients.items()
+            for name, g in evaluation.gradients.items()
         }
-        return replace(found, gradients=products)
+        return replace(evaluation, gradients=products)
 
     def reverse(self, subject: Subject) -> Evaluation:
         """The products by reverse mode."""

@@ -167,14 +167,14 @@ def _assignments(lines: Sequence[str]) -> list[_Assigned]:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):  # for example a notebook cell with an IPython command
         return []
-    found = []
+    assignments = []
     for node in ast.walk(tree):
         for target, value in _pairs(node):
             parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
             names = tuple(part.id for part in parts if isinstance(part, ast.Name))
             if len(names) == len(parts):
-                found.append(_Assigned(_span(value, lines), names))
-    return found
+                assignments.append(_Assigned(_span(value, lines), names))
+    return assignments
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | ast.stmt]]:

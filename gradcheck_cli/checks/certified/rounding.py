@@ -228,11 +228,11 @@ class Rounding:
     ) -> dict[str, Float]:
         """The cost of half an ulp in every number for the remaining entries, by leaf."""
         unit, move = self._half_an_ulp()
-        found = {}
+        costs = {}
         for name, (change, usual) in self._changes(k, every, sums, move, 0).items():
             self._usual_costs[name] = usual * (unit / move)
-            found[name] = (change + usual) * (unit / move)
-        return found
+            costs[name] = (change + usual) * (unit / move)
+        return costs
 
     def _half_an_ulp(self) -> tuple[float, float]:
         """Half an ulp of the dtype as a part of a number, and the larger part by which a number
@@ -348,11 +348,11 @@ class Rounding:
         """How far rounding in the highest precision moves the remaining entries: the largest change
         of STIRRED runs in which every number moves by a few ulps."""
         move = few_ulps(self._truth.subject.dtype)
-        found = {name: np.zeros(one.worse.size) for name, one in every.items()}
+        noise = {name: np.zeros(one.worse.size) for name, one in every.items()}
         for draw in range(STIRRED):
             for name, (change, usual) in self._changes(k, every, sums, move, 1 + draw).items():
-                np.maximum(found[name], change + usual, out=found[name])
-        return found
+                np.maximum(noise[name], change + usual, out=noise[name])
+        return noise
 
     def _changes(
         self,
@@ -366,18 +366,18 @@ class Rounding:
         of itself, and how far an entry of the leaf usually moves, since a single move along random
         signs may leave an entry where it was. Of the gradient itself only `sums` are known."""
         there = moved_row(self._truth, self._truth.rows[k], move, [self._problem.seed, 19, k, draw])
-        found = {}
+        changes = {}
         for name, one in every.items():
             moved = there.pop(name)
             if moved is None:
-                found[name] = np.zeros(one.worse.size), 0.0
+                changes[name] = np.zeros(one.worse.size), 0.0
                 continue
             with np.errstate(all="ignore"):
                 change = np.abs(moved[one.worse] - one.right)
                 usual = usual_size(block_sums(moved) - sums[name], moved.size)
             change[~np.isfinite(change)] = 0.0
-            found[name] = change, usual
-        return found
+            changes[name] = change, usual
+        return changes
 
 
 def changes_of_row(

@@ -91,10 +91,10 @@ class BallProgram:
             return self._last
         with noting_ties() as met:
             output, pull = ball_vjp(self, xs)
-        found = Recorded(ctx.prec, output, pull, bool(met))
+        recorded = Recorded(ctx.prec, output, pull, bool(met))
         if own:
-            self._last = found
-        return found
+            self._last = recorded
+        return recorded
 
     def pulled(self, cotangents: Array) -> list[Any] | None:
         """The vjps of the cotangents (k, m) of the flat output at `xs`, one array (k, n) an input,
@@ -123,9 +123,9 @@ class BallProgram:
 
     def ties(self, xs: Sequence[Any]) -> Ties:
         """By node, mark the elements on a kink, a tie or a jump."""
-        found: Ties = {}
-        self._run(xs, found)
-        return found
+        ties: Ties = {}
+        self._run(xs, ties)
+        return ties
 
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
         """The function, with a derivative that is not a number where it depends on one of these

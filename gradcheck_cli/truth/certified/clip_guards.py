@@ -65,7 +65,7 @@ def guards_of(
     }
     if not any(np.any(mask) for mask in zero.values()):
         return ()
-    found = []
+    guards = []
     values = [np.asarray(value) for value in at_point()]
     for active in _active(program, values, request.wrt):
         there = replace(
@@ -87,8 +87,8 @@ def guards_of(
                 without[key] = np.where(lost, value, np.nan)
         if without:
             node = program.nodes[active.clip]
-            found.append(Guard(node.text, node.span, program.nodes[active.pole].op, without))
-    return tuple(found)
+            guards.append(Guard(node.text, node.span, program.nodes[active.pole].op, without))
+    return tuple(guards)
 
 
 def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterator[_Active]:

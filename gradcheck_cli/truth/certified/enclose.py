@@ -71,7 +71,7 @@ def certify(
     `request.program` has its constants rounded already (`engines.kit.walker.rounded`); a custom
     gradient counts as its forward. `function` is the program of the request if it ran before.
     """
-    found: dict[tuple[Mode, str], Certificate] = {}
+    certificates: dict[tuple[Mode, str], Certificate] = {}
     known: dict[object, dict[str, Certificate]] = {}
     function = function or BallProgram(request)
     for mode, projection in request.projections.items():
@@ -79,8 +79,8 @@ def certify(
         if key not in known:
             known[key] = Blocks(request, function, mode, projection).certificates(budget)
         for name, certificate in known[key].items():
-            found[mode, name] = certificate
-    return found
+            certificates[mode, name] = certificate
+    return certificates
 
 
 def certify_stated(request: TruthRequest) -> dict[tuple[Mode, str], Certificate]:
@@ -90,14 +90,14 @@ def certify_stated(request: TruthRequest) -> dict[tuple[Mode, str], Certificate]
     from reference_engine.errors import ShapeError, WrongGradientShape
 
     function = BallProgram(request, stated=True)
-    found: dict[tuple[Mode, str], Certificate] = {}
+    certificates: dict[tuple[Mode, str], Certificate] = {}
     for mode, projection in request.projections.items():
         if mode not in FIRST_ORDER:
             continue
         blocks = _Stated(request, function, mode, projection)
         with suppress(ShapeError, WrongGradientShape):
-            found |= {(mode, name): one for name, one in blocks.certificates(BUDGET).items()}
-    return found
+            certificates |= {(mode, name): one for name, one in blocks.certificates(BUDGET).items()}
+    return certificates
 
 
 def certify_output(
@@ -105,14 +105,14 @@ def certify_output(
 ) -> Certificate:
     """Return a certificate for the value of the program, with arrays in the shape of the output."""
     output = request.program.result.shape
-    found = _Output(request, function or BallProgram(request)).certificates(budget)[OUTPUT]
+    certificate = _Output(request, function or BallProgram(request)).certificates(budget)[OUTPUT]
     return Certificate(
-        found.value.reshape(output),
-        found.radius.reshape(output),
-        found.sure.reshape(output),
-        found.nowhere.reshape(output),
-        found.tied.reshape(output),
-        found.reason,
+        certificate.value.reshape(output),
+        certificate.radius.reshape(output),
+        certificate.sure.reshape(output),
+        certificate.nowhere.reshape(output),
+        certificate.tied.reshape(output),
+        certificate.reason,
     )
 
 
@@ -330,11 +330,11 @@ class Blocks(_Ziv):
 
     def _settle_zeros(self) -> None:
         """Set Jacobian entries of inputs that do not reach the output to exactly 0."""
-        found = groups(self._function.program, self._wrt)
-        if found is None or not self._shares_rows(self._function):
+        grouped = groups(self._function.program, self._wrt)
+        if grouped is None or not self._shares_rows(self._function):
             return
         ends = np.cumsum([x.size for x in self._xs])[:-1]
-        for name, reach in zip(self._wrt, np.split(found[0], ends, axis=1), strict=True):
+        for name, reach in zip(self._wrt, np.split(grouped[0], ends, axis=1), strict=True):
             if name not in (self._projection.columns or {}):
                 zero = self._rows_defined[:, None] & ~(reach | self._tied[name])
                 self._value[name][zero] = self._radius[name][zero] = 0.0
@@ -388,15 +388,15 @@ class Blocks(_Ziv):
         """Mark the entries from inputs before a jump to outputs after it."""
         after, before = around_jumps(self._function.program, ties)
         rows = np.full(1, np.any(after)) if self._whole else after.ravel()
-        found = {}
+        masks = {}
         for name in self._shapes:
             given = (self._projection.columns or {}).get(name)
             columns = before[name].ravel()
             if given is not None:
                 along = np.asarray(given).reshape(len(given), -1)
                 columns = np.any((along != 0) & columns, axis=1)
-            found[name] = rows[:, None] & columns
-        return found
+            masks[name] = rows[:, None] & columns
+        return masks
 
     def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
@@ -456,13 +456,13 @@ class Blocks(_Ziv):
             passed = (np.concatenate([x.reshape(-1) for x in one]) for one in each)
         else:
             passed = np.concatenate(at_once, axis=1)
-        found = np.empty(reach.shape, dtype=object)
-        found[...] = objects(0)
+        jacobian = np.empty(reach.shape, dtype=object)
+        jacobian[...] = objects(0)
         for row, group in zip(passed, groups, strict=True):
             for place in group:
-                found[place, reach[place]] = row[reach[place]]
+                jacobian[place, reach[place]] = row[reach[place]]
         ends = np.cumsum([x.size for x in self._xs])[:-1]
-        return dict(zip(self._wrt, np.split(found, ends, axis=1), strict=True))
+        return dict(zip(self._wrt, np.split(jacobian, ends, axis=1), strict=True))
 
     def _tangents(self) -> Iterable[tuple[str, Sequence[Array]]]:
         """Yield the input that moves, with one tangent for each input."""

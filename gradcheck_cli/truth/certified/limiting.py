@@ -123,14 +123,14 @@ class _Beside(Blocks):
         bits = self._bits(SHIFT)
         cost = operations(self._function.program) * self._passes() * bits / FIRST_BITS
         count = min(SAMPLES, int(BUDGET / cost))
-        found = []
+        samples = []
         for _ in range(count if count >= ENOUGH else 0):
             way = [self._rng.normal(size=x.shape) for x in self._at]
             one = self._gradient_beside(way, SHIFT)
             if one is not None:
-                found.append(one)
+                samples.append(one)
                 self._ways.append(way)
-        return found
+        return samples
 
     def nearer(self, sample: int) -> dict[str, Array] | None:
         """The blocks at a point twice as many bits nearer to the inputs, in the same direction."""

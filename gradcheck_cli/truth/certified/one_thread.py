@@ -43,7 +43,7 @@ def _of_library() -> tuple[Callable[[], int], Callable[[int], Any]]:
         library = ctypes.CDLL(str(file))
         for end in ("64_", ""):
             names = (f"scipy_openblas_{what}_num_threads{end}" for what in ("get", "set"))
-            found = [getattr(library, name, None) for name in names]
-            if all(found):
-                return found[0], found[1]  # type: ignore[return-value]
+            functions = [getattr(library, name, None) for name in names]
+            if all(functions):
+                return functions[0], functions[1]  # type: ignore[return-value]
     return lambda: 1, lambda count: None

@@ -187,13 +187,13 @@ def influence_mask(program: Program, wrt: Sequence[str]) -> Mask | None:
     if count > 64:
         return None
     each = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
-    found = {i: np.zeros(node.shape, np.uint64) for i, node in enumerate(program.nodes)}
+    reached = {i: np.zeros(node.shape, np.uint64) for i, node in enumerate(program.nodes)}
     for name, bits in zip(wrt, np.split(each, np.cumsum(sizes)[:-1]), strict=True):
-        found[program.inputs[name]] = bits.reshape(program.nodes[program.inputs[name]].shape)
+        reached[program.inputs[name]] = bits.reshape(program.nodes[program.inputs[name]].shape)
     for index, node in enumerate(program.nodes):
         for place, i in enumerate(node.args):
-            found[index] = found[index] | moved_of_argument(program, index, place)(found[i])
-    return np.asarray(found[program.output].reshape(-1, 1) & each != 0)
+            reached[index] = reached[index] | moved_of_argument(program, index, place)(reached[i])
+    return np.asarray(reached[program.output].reshape(-1, 1) & each != 0)
 
 
 def loses_rank(program: Program, values: Sequence[Any]) -> bool:

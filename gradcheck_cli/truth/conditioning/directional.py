@@ -48,9 +48,9 @@ class Derivatives:
         x_dots = [np.asarray(direction[name], np.float64) for name in self.names]
         duals = [Dual(level, x, x_dot) for x, x_dot in zip(self.xs, x_dots, strict=True)]
 
-        def seen(found: Any) -> Array:
-            own = isinstance(found, Dual) and found.level == level
-            return np.asarray(to_array(found.tangent)) if own else np.zeros(np.shape(found))
+        def seen(x: Any) -> Array:
+            own = isinstance(x, Dual) and x.level == level
+            return np.asarray(to_array(x.tangent)) if own else np.zeros(np.shape(x))
 
         with np.errstate(all="ignore"):
             return self._blocks(mode, duals, seen)

@@ -26,7 +26,7 @@ def documented(request: TruthRequest, engine: ReferenceEngine) -> tuple[Document
     An entry that cannot be enclosed is the reference engine's in float64, with the distance between
     its modes as an error bar. A custom gradient counts as its forward, as it does for the truth.
     """
-    found: list[Documented] = []
+    approximations: list[Documented] = []
     known: dict[tuple[tuple[int, str], ...], Truth] = {}
     nodes = request.program.nodes
     for name, rows in DOCUMENTED.items():
@@ -41,7 +41,7 @@ def documented(request: TruthRequest, engine: ReferenceEngine) -> tuple[Document
         if key not in known:
             known[key] = _numbers(replace(request, program=_with(request, formulas)), engine)
         numbers, first = known[key], nodes[min(formulas)]
-        found.append(
+        approximations.append(
             Documented(
                 engine=name,
                 row=first.op,
@@ -55,7 +55,7 @@ def documented(request: TruthRequest, engine: ReferenceEngine) -> tuple[Document
                 blocks=numbers.blocks,
             )
         )
-    return tuple(found)
+    return tuple(approximations)
 
 
 def _with(request: TruthRequest, formulas: Mapping[int, str]) -> Program:

@@ -310,8 +310,8 @@ def _expected(work: Work, mode: Mode, name: str) -> Array:
         return true[mode, name]
     projection = request.projections[mode]
     columns = counts(request, projection.columns)[name]
-    found = []
+    parts = []
     for first, rows in counts(request, projection.firsts).items():
         zeros = np.zeros((rows, columns))
-        found.append(true.get((mode, str(HessianBlock(first, name))), zeros))
-    return np.concatenate(found)
+        parts.append(true.get((mode, str(HessianBlock(first, name))), zeros))
+    return np.concatenate(parts)

@@ -207,19 +207,19 @@ def _of_block(block: TruthBlock) -> Target:
 def _fresh(request: TruthRequest) -> list[TrialPoint]:
     """Points with a certified truth. If there are too few while the other inputs stay fixed, these
     move, too: p * log(p / q) has no truth at p = 0, whatever q is."""
-    found = _certified_points(request, request.wrt)
-    if len(found) < LEAST:
+    points = _certified_points(request, request.wrt)
+    if len(points) < LEAST:
         moving = [
             name for name, value in request.values.items() if np.asarray(value).dtype.kind == "f"
         ]
-        found += _certified_points(request, moving)
-    return found[:POINTS]
+        points += _certified_points(request, moving)
+    return points[:POINTS]
 
 
 def _certified_points(request: TruthRequest, moving: Sequence[str]) -> list[TrialPoint]:
     fmt = FORMATS[request.dtype]
     drawn = fresh_points(request.values, moving, request.bounds, fmt, request.seed)
-    found: list[TrialPoint] = []
+    points: list[TrialPoint] = []
     for _, (values, near) in zip(range(DRAWN), drawn, strict=False):
         there = replace(request, values=values)
         certificates = certify(there)
@@ -227,12 +227,12 @@ def _certified_points(request: TruthRequest, moving: Sequence[str]) -> list[Tria
         if not np.all(output.sure) or not all(np.all(c.sure) for c in certificates.values()):
             continue
         gradients = {key: _target_interval(c.value, c.radius) for key, c in certificates.items()}
-        found.append(
+        points.append(
             TrialPoint(values, _target_interval(output.value, output.radius), gradients, near)
         )
-        if len(found) == POINTS:
+        if len(points) == POINTS:
             break
-    return found
+    return points
 
 
 @cache
@@ -304,20 +304,20 @@ def worst_error(
     computed only if a few ulps do not explain the error."""
     request = widened.request
     fmt = FORMATS[request.dtype]
-    found = {}
+    evaluations = {}
     for mode in request.projections:
-        found[mode] = _evaluated(request, program, point.values, mode, engine)
-        if found[mode] is None:
+        evaluations[mode] = _evaluated(request, program, point.values, mode, engine)
+        if evaluations[mode] is None:
             return None
-    if not _all_met(found, _narrowest(point, fmt), fmt) and not _all_met(
-        found, widened(program, point), fmt
+    if not _all_met(evaluations, _narrowest(point, fmt), fmt) and not _all_met(
+        evaluations, widened(program, point), fmt
     ):
         return None
     return max(
         (
             ulps_off(target, answer[1][name], fmt)
             for (mode, name), target in point.gradients.items()
-            if (answer := found[mode]) is not None
+            if (answer := evaluations[mode]) is not None
         ),
         default=0.0,
     )

@@ -85,14 +85,14 @@ class _Replay:
             return self._output(self._perturbed) - self._plain
 
     def _output(self, rounding: Callable[[Native], Native]) -> Array:
-        execution, found = self._execution, dict[int, Native]()
+        execution, natives = self._execution, dict[int, Native]()
         for place in self._needed:
             step = execution.steps[place]
-            given = [found.get(slot, execution.slots[slot].native) for slot in step.args]
+            given = [natives.get(slot, execution.slots[slot].native) for slot in step.args]
             results = [y if step.moves else rounding(y) for y in step.low(given)]
-            found.update(zip(step.results, results, strict=True))
+            natives.update(zip(step.results, results, strict=True))
         numpy = execution.conversions.numpy
-        parts = [numpy(found.get(y, execution.slots[y].native)) for y in self._outputs]
+        parts = [numpy(natives.get(y, execution.slots[y].native)) for y in self._outputs]
         return np.concatenate([part.reshape(-1) for part in parts])
 
     def _perturbed(self, result: Native) -> Native:

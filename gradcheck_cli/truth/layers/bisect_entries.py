@@ -183,13 +183,13 @@ class Search:
         more."""
         if self.row.size > OUTPUTS:
             return [], True
-        found: dict[int, None] = {}
+        rows_found: dict[int, None] = {}
         known: dict[tuple[int, int], Float] = {}
         more = False
         for number, column in enumerate(self.columns):
             if column.rough:
                 sides = column.slope.sides
-                found[int(np.argmax(sides.kind != PointKind.SMOOTH))] = None
+                rows_found[int(np.argmax(sides.kind != PointKind.SMOOTH))] = None
                 continue
             row, apart = self._steepest_row(number), True
             if row is None:
@@ -197,9 +197,9 @@ class Search:
             if row is None:
                 more = True
                 continue
-            found[row] = None
+            rows_found[row] = None
             more |= apart
-        return list(found), more
+        return list(rows_found), more
 
     def _steepest_row(self, number: int) -> int | None:
         """The output that the column moves most, if its derivative is wrong; others mostly are
@@ -241,11 +241,11 @@ class Search:
 
     def _entries(self, gradient: Mapping[str, Float | None]) -> Float:
         """The gradient's entries at the columns."""
-        found = []
+        entries = []
         for column in self.columns:
             values = gradient[column.leaf.name]
-            found.append(0.0 if values is None else float(values[column.flat]))
-        return np.array(found)
+            entries.append(0.0 if values is None else float(values[column.flat]))
+        return np.array(entries)
 
 
 def at_rows(slope: Slope, rows: list[int]) -> Slope:

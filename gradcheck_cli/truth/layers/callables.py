@@ -123,10 +123,10 @@ class CallableTruth:
         if "ran" in vars(self) or asked.all():
             return self.output, self.gradients
         output, some = self._pulled({}, self.cotangents[asked])
-        found = {leaf.name: np.full((asked.size, leaf.size), np.nan) for leaf in self.moving}
+        by_leaf = {leaf.name: np.full((asked.size, leaf.size), np.nan) for leaf in self.moving}
         for name, gradients in some.items():
-            found[name][asked] = gradients
-        return output, found
+            by_leaf[name][asked] = gradients
+        return output, by_leaf
 
     def _run(self, values: Values, rows: Array) -> CallResult:
         self.forward += 1
@@ -150,12 +150,12 @@ class CallableTruth:
         started = time.perf_counter()
         blocks: dict[tuple[str, str], TruthBlock] = {}
         reasons: dict[tuple[str, str], str] = {}
-        found = self.differences()
-        unseen = unseen_rows(self.gradients, found)
+        differences = self.differences()
+        unseen = unseen_rows(self.gradients, differences)
         self.notes = dict.fromkeys(words_of_unseen(unseen, self.subject.outputs))
         self.notes |= dict.fromkeys(words_of_stairs(self.stairs))
         for leaf in self.moving:
-            own, taken = self.gradients[leaf.name], found[leaf.name]
+            own, taken = self.gradients[leaf.name], differences[leaf.name]
             self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
             self.notes |= dict.fromkeys(words_of_unused(leaf.name, own, taken))
             block, reason = self._block(leaf.name, taken, costs)
@@ -246,11 +246,11 @@ class CallableTruth:
             with np.errstate(all="ignore"):
                 confirm(self.gradients, result, slope, rounded, self.seed, self.searches)
         for leaf in self.moving:
-            gradient, found = self.gradients[leaf.name], result[leaf.name]
+            gradient, differences = self.gradients[leaf.name], result[leaf.name]
             for column in range(leaf.size):
-                if self._needs_its_own(gradient[:, column], found, column):
-                    found.put(column, slope(leaf.name, column, gradient[:, column]))
-                    found.vouched[:, column] = False
+                if self._needs_its_own(gradient[:, column], differences, column):
+                    differences.put(column, slope(leaf.name, column, gradient[:, column]))
+                    differences.vouched[:, column] = False
         return result
 
     def _slope(self, exact: Quick, name: str, column: int, gradient: Array) -> Slope:
@@ -285,12 +285,12 @@ class CallableTruth:
         return replace(searched, estimate=Estimate(value, error))
 
     @staticmethod
-    def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:
+    def _needs_its_own(gradient: Array, differences: Differences, column: int) -> bool:
         """Check whether an entry needs its own difference: none was taken yet, or the entry is so
         small that a direction over all entries says little about it."""
-        if not np.any(found.vouched[:, column]):
-            return bool(np.all(np.isinf(found.error[:, column])))
-        small = found.error[:, column] > VAGUE_BAR * np.abs(gradient)
+        if not np.any(differences.vouched[:, column]):
+            return bool(np.all(np.isinf(differences.error[:, column])))
+        small = differences.error[:, column] > VAGUE_BAR * np.abs(gradient)
         return bool(np.any(small & (gradient != 0)))
 
     # Conditioning
@@ -331,13 +331,13 @@ class CallableTruth:
         for size in (move / 4, move, 4 * move):  # a few roundings can produce only a few values
             moved = {leaf.name: perturbed_leaf(leaf, size, rng) for leaf in self.moving}
             many.append(self._pulled(moved, self.cotangents)[1])
-        costs, found = self.costs(), {}
+        costs, scattered = self.costs(), {}
         for name in self.gradients:
             with np.errstate(all="ignore"):
                 apart = np.ptp(np.stack([one[name] for one in many]), axis=0)
                 smooth = GROWS * costs[name] / FORMATS[self.dtype].unit_roundoff * move
-            found[name] = np.where(np.isfinite(apart) & (apart > smooth), apart, 0.0)
-        return found
+            scattered[name] = np.where(np.isfinite(apart) & (apart > smooth), apart, 0.0)
+        return scattered
 
     # Blocks
 
@@ -347,28 +347,28 @@ class CallableTruth:
         little."""
         return self.subject.digits == self.subject.dtype
 
-    def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
+    def _block(self, name: str, differences: Differences, costs: bool) -> tuple[TruthBlock, str]:
         gradient = self.gradients[name]
         spread = 4 * FORMATS[self.subject.dtype].ulp(gradient)
         with np.errstate(all="ignore"):
-            gap = np.where(found.vouched, 0.0, np.abs(gradient - found.value))
-        confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
-        confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
-        scale = self._scale(name, found)
-        confirmed &= ~unseen(gradient, found, scale, self.subject.dtype)
-        confirmed &= ~bubbles(self.values[name], gradient, found)
+            gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
+        confirmed = (differences.kind == PointKind.SMOOTH) & np.isfinite(gradient)
+        confirmed &= np.isfinite(differences.error) & (gap <= differences.error + spread)
+        scale = self._scale(name, differences)
+        confirmed &= ~unseen(gradient, differences, scale, self.subject.dtype)
+        confirmed &= ~bubbles(self.values[name], gradient, differences)
         if np.all(confirmed) and not costs and self._is_as_good_as_its_dtype:
             block = TruthBlock.of(
                 gradient,
                 spread,
-                difference=found.value,
-                difference_error=np.where(np.isnan(found.value), np.nan, found.error),
-                kind=found.kind,
+                difference=differences.value,
+                difference_error=np.where(np.isnan(differences.value), np.nan, differences.error),
+                kind=differences.kind,
                 scale=scale,
                 confirmed=confirmed,
             )
             return block, ""
-        doubtful = np.any(~confirmed & (found.kind == PointKind.SMOOTH))
+        doubtful = np.any(~confirmed & (differences.kind == PointKind.SMOOTH))
         rounding = Rounding(
             cost=self.costs()[name],
             noise=self.noise()[name],
@@ -382,25 +382,25 @@ class CallableTruth:
             if self.subject.digits == "float64" and not self.stairs:
                 at = name, range(gradient.shape[1])
                 here = self._several, self.values
-                merged = cornered(merged, gradient, found, *here, at, self.seed)
+                merged = cornered(merged, gradient, differences, *here, at, self.seed)
             # a gradient that is all rounding, of a value that never moves, has lost no term
-            still = (found.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
-            below = self._in_last_digit(name, found) & ~still
-            merged = blurred(merged, gradient, found, below)
-            sizes, off = own_size(self.values[name]), contradicted(merged, gradient, found)
-            rows, value = self.cotangents, found.value
+            still = (differences.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
+            below = self._in_last_digit(name, differences) & ~still
+            merged = blurred(merged, gradient, differences, below)
+            sizes, off = own_size(self.values[name]), contradicted(merged, gradient, differences)
+            rows, value = self.cotangents, differences.value
             lost = absorbed(self.subject, rows, sizes, gradient, value, off)
             merged = left_open(merged, lost, ABSORBED)
             if self.doubt:
-                off = contradicted(merged, gradient, found)
+                off = contradicted(merged, gradient, differences)
                 merged = left_open(merged, off, self.doubt)
-            merged = left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
+            merged = left_open(merged, self._unresolved(merged, name, differences), UNRESOLVED)
             where = name, range(gradient.shape[1])
             given = self.subject, self.coarser, self.cotangents
-            return without_rounded(merged, where, gradient, found, *given)
+            return without_rounded(merged, where, gradient, differences, *given)
 
         return weigh_block(
-            gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled
+            gradient, differences, rounding, scale, self.subject.dtype, self.dtype, settled
         )
 
     def _rounding_on_the_way(self) -> float:

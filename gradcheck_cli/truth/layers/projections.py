@@ -125,13 +125,13 @@ class Projections:
     def value(self, values: Values) -> Float:
         """The outputs (m,); nan if the layer refuses a point beside its own."""
         self.forward += 1
-        found: Float
+        value: Float
         if values:
-            found = values_of(self.subject, [values], self.output.size)[0]
+            value = values_of(self.subject, [values], self.output.size)[0]
         else:
-            found = self.subject.value(values)
+            value = self.subject.value(values)
         self.ran()
-        return found
+        return value
 
     def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
         """row @ J by leaf, each (n,); None for a leaf without a gradient."""
@@ -353,23 +353,23 @@ class Projections:
         relative = self._relative()
         with np.errstate(all="ignore"):
             if self._sifts:
-                found = self._sift(number, expected)
-                if found is not None and found.confirmed:
-                    return found
+                probe = self._sift(number, expected)
+                if probe is not None and probe.confirmed:
+                    return probe
             if self._is_many and self._measured is None:  # many steps may follow
                 self.measure()
                 shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
                 if np.any(self.noise(self.rows) > relative * shortest * np.abs(expected)):
                     self.level = FIRST_LEVEL  # rounding would hide shorter steps
             line, level = self.along(number), self.level
-            found = descend(line, expected, relative, level)
-            at_first = found is not None and found.confirmed and found.level < level + LEVELS
+            probe = descend(line, expected, relative, level)
+            at_first = probe is not None and probe.confirmed and probe.level < level + LEVELS
             if not at_first and self._measured is None:
                 self.measure()
                 again = self.along(number)
                 if np.any(again.noise > 2 * line.noise):
-                    found = descend(again, expected, relative, level)
-        return found
+                    probe = descend(again, expected, relative, level)
+        return probe
 
     def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
         """A look that confirms the products, or None. In the latter case, the second result says
@@ -400,11 +400,11 @@ class Projections:
         differences of single outputs do not show how near the kinks are."""
         if self._sifts:
             return self._sift(number, expected)
-        found = look(self.along(number), expected, SHORT_LEVEL, FEWER)
-        smooth = found is not None and not (found.rough or found.apart)
-        if self._sifts is None and not (found and smooth and self._is_wanted(found, expected)):
+        probe = look(self.along(number), expected, SHORT_LEVEL, FEWER)
+        smooth = probe is not None and not (probe.rough or probe.apart)
+        if self._sifts is None and not (probe and smooth and self._is_wanted(probe, expected)):
             return self._sift(number, expected)
-        return found if smooth else None
+        return probe if smooth else None
 
     def _sift(self, number: int, expected: Float) -> Probe | None:
         key = number, self.draws.by_entry
@@ -419,11 +419,11 @@ class Projections:
         self._sums[key] = known
         return known.probe(expected)
 
-    def _is_wanted(self, found: Probe, expected: Float) -> bool:
-        sizes = np.maximum(np.abs(expected), found.steepest)
+    def _is_wanted(self, probe: Probe, expected: Float) -> bool:
+        sizes = np.maximum(np.abs(expected), probe.steepest)
         if self._is_many:  # a product may be small by chance
             sizes = np.maximum(sizes, self.norm)
-        return bool(np.all(found.estimate.error <= self._relative() * sizes))
+        return bool(np.all(probe.estimate.error <= self._relative() * sizes))
 
     def _relative(self) -> float:
         """The relative error bar for which steps are refined. Products are larger than one entry by
@@ -450,10 +450,10 @@ class Projections:
         for start in range(level, level + 3 * LEVELS, LEVELS):
             for levels in (FEWER, LEVELS):
                 with np.errstate(all="ignore"):
-                    found = look(line, np.array([expected]), start, levels)
-                if found is not None and found.estimate.error[0] < bar:
-                    apart = float(found.estimate.value[0]) - expected
-                    bar = float(found.estimate.error[0])
+                    probe = look(line, np.array([expected]), start, levels)
+                if probe is not None and probe.estimate.error[0] < bar:
+                    apart = float(probe.estimate.value[0]) - expected
+                    bar = float(probe.estimate.error[0])
                 if bar <= wanted / 2:
                     return apart, bar
             if np.isfinite(bar):
@@ -474,11 +474,11 @@ class Projections:
         with np.errstate(all="ignore"):
             line = self.line({leaf.name: along}, rows)
             nothing = np.zeros(line.zero.size)
-            found = look(line, nothing, level)
-            if found is None or found.rough or not narrow(found, line, nothing, RELATIVE):
+            probe = look(line, nothing, level)
+            if probe is None or probe.rough or not narrow(probe, line, nothing, RELATIVE):
                 return None
-        estimate = Estimate(found.estimate.value / scale, found.estimate.error / scale)
-        return Slope(estimate, even(estimate), found.steepest / scale)
+        estimate = Estimate(probe.estimate.value / scale, probe.estimate.error / scale)
+        return Slope(estimate, even(estimate), probe.steepest / scale)
 
     def _careful(self, name: str, flat: int, rows: Float | None) -> Slope:
         values = {leaf.name: leaf.value for leaf in self.subject.leaves}
