@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.domain.engines import SHIPPED
 from gradcheck_cli.engines import entry_points, registry
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.report.engines import engine_lines
 from gradcheck_cli.report.style import Style
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = ROOT / "pyproject.toml"
 
 
 @pytest.fixture
@@ -53,6 +58,16 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Reg
     yield registry.engines()
     for kept in (entry_points.claims, entry_points.targets, registry.engines):
         kept.cache_clear()
+
+
+def test_an_engine_of_ours_has_a_name_in_the_list_an_entry_point_and_tests() -> None:
+    with PYPROJECT.open("rb") as stream:
+        points = tomllib.load(stream)["project"]["entry-points"][entry_points.GROUP]
+    assert set(points) == set(SHIPPED)
+    modules = [point.partition(":")[0].split(".") for point in points.values()]
+    assert all(module[:2] == ["gradcheck_cli", "engines"] for module in modules)
+    places = {ROOT.joinpath("tests", *module[1:-1]) for module in modules}
+    assert [str(place) for place in places if not any(place.glob("test_*.py"))] == []
 
 
 def test_ours_come_first(engines: Mapping[str, Registered]) -> None:
