@@ -33,6 +33,8 @@ _SLOPES = (
     "1 + {}",
     "1 - {0} ** 2",
 )  # of sigmoid, exp(x) - 1 and tanh, from their values
+_DESCRIPTIONS = ("shape", "size", "numel", "ndim", "dtype", "device")
+"""Attributes that say what an array is: an array that is changed to change them is no fix."""
 _CONJUGATED_TWICE = ("conj().conj()", "conj(tf.math.conj(")
 _OTHER = dict(_TWINS) | {second: first for first, second in _TWINS}
 
@@ -204,7 +206,8 @@ class _Maker:
         self._names = names
         self._are_complex = are_complex
         self._notation = notation
-        self._factors = [_parsed(text) for text in (*names, *sizes)]
+        self._sizes = [_parsed(text) for text in sizes]
+        self._factors = [*map(_parsed, names), *self._sizes]
         self._slopes = [_parsed(text.format(name)) for name in names for text in _SLOPES]
 
     def edited(self, root: ast.expr) -> Iterator[ast.expr]:
@@ -251,6 +254,8 @@ class _Maker:
                     yield _parsed(self._notation.conjugate.format(ast.unparse(node)))
             case ast.Name() if node.id in self._names:
                 yield from self._other_names(node)
+            case ast.Subscript(value=ast.Attribute(attr="shape")):
+                yield from (one for one in self._sizes if ast.dump(one) != ast.dump(node))
 
     def _other_names(self, node: ast.Name) -> Iterator[ast.expr]:
         yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
@@ -304,7 +309,9 @@ def _parts(node: ast.expr) -> Iterator[tuple[tuple[str, int | None], ast.expr]]:
             yield from ((("args", i), arg) for i, arg in enumerate(node.args))
             if isinstance(node.func, ast.Attribute):
                 yield ("func", None), node.func
-        case ast.Attribute() | ast.Subscript():
+        case ast.Attribute(attr=name) if name not in _DESCRIPTIONS:
+            yield ("value", None), node.value
+        case ast.Subscript():
             yield ("value", None), node.value
 
 

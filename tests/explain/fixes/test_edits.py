@@ -75,6 +75,16 @@ def test_every_edit_is_an_expression_and_they_are_in_order() -> None:
     assert plain.index("-(g * slope)") < plain.index("2 * x") < plain.index("2 * g * slope")
 
 
+def averaged(g: Any, x: Any, y: Any) -> Any:
+    return g * x / x.shape[0]
+
+
+def test_a_size_becomes_another_size_and_its_array_is_left_alone() -> None:
+    found = [edit.after for edit in edits(of(averaged, None), NAMES, Notation(), sized=True)]
+    assert "g * x / g.shape[1]" in found
+    assert not any(f"{array}.shape[0]" in after for after in found for array in ("x.T", "x ** 2"))
+
+
 def test_numbers_of_entries_are_written_once_each() -> None:
     assert Notation().sizes(NAMES) == ["g.size", "g.shape[0]", "g.shape[1]"]
     assert Notation(count="{}.numel()").sizes({"x": (1, 3)}) == ["x.numel()"]
