@@ -8,6 +8,7 @@ the new code at fresh points, the layer at its own.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -269,7 +270,7 @@ class _Run:
             row = np.concatenate(rows)
             self._run = partial(subject.run, Call(cotangents=row[None]))
 
-    def last_evaluation(self, expression: Expression, others: Sequence[str] = ()) -> Seen:
+    def last_evaluation(self, expression: Expression, others: Sequence[ast.expr] = ()) -> Seen:
         """The last evaluation of the returned expression. Raises NotRewritable if there is none."""
         found = self._subject.evaluations_of(expression, self._run, others)
         if not found:

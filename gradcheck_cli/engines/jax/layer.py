@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -486,7 +487,7 @@ class JaxSubject(LayerSubject):
             return record_forward(layer, self.request.implementation.span)
 
     def evaluations_of(
-        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+        self, expression: Expression, run: Callable[[], object], others: Sequence[ast.expr] = ()
     ) -> Sequence[Seen]:
         with temporarily(self, _compiled=False), self.jax.disable_jit():
             return super().evaluations_of(expression, run, others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -528,7 +529,7 @@ class LayerSubject(FrameworkLayer, Subject):
     # The user's source
 
     def evaluations_of(
-        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+        self, expression: Expression, run: Callable[[], object], others: Sequence[ast.expr] = ()
     ) -> Sequence[Seen]:
         with self.rewritten(), expression.collecting(self._numbers, others) as found:
             run()

@@ -8,6 +8,7 @@ functions, stay the same.
 from __future__ import annotations
 
 import ast
+import copy
 import gc
 import linecache
 import os
@@ -28,6 +29,7 @@ _SEEN = "__gradcheck_seen__"
 _SHARED = "__gradcheck_shared__"
 _WHOLE = ""  # the text of an expression among those of its parts
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
+_INNER = (ast.expr, ast.keyword)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MOST_HELD = 30_000
@@ -118,7 +120,7 @@ class Expression:
 
     @contextmanager
     def collecting(
-        self, numbers: Callable[[Any], Array | None], others: Sequence[str] = ()
+        self, numbers: Callable[[Any], Array | None], others: Sequence[ast.expr] = ()
     ) -> Iterator[list[Seen]]:
         """Inside the block, collects every evaluation of the expression, in order. `numbers`
         converts a value, or returns None if it has none. `others` are expressions that are tried at
@@ -283,25 +285,26 @@ def atom(text: str) -> str:
     return text if plain else f"({text})"
 
 
-class _Together(ast.NodeTransformer):
-    """Evaluates expressions that mostly differ in one place. Parts that several of them share run
-    once."""
+class _Together:
+    """Evaluates expressions that mostly differ in one place. Parts that several of them share, as
+    the same nodes of a syntax tree, run once."""
 
-    def __init__(self, texts: Sequence[str], path: str) -> None:
+    def __init__(self, expressions: Sequence[ast.expr], path: str) -> None:
         self._path = path
-        self._parts: dict[str, CodeType] = {}
-        trees = [ast.parse(text, mode="eval").body for text in texts]
-        self._codes = [self._compiled(self.visit(tree)) for tree in trees]
+        self._shared = _shared_parts(expressions)
+        self._parts: dict[int, CodeType] = {}
+        self._codes = [self._compiled(self._with_shared(one)) for one in expressions]
 
-    def visit(self, node: ast.AST) -> Any:
+    def _with_shared(self, node: Any) -> Any:
+        """The expression with calls in place of its shared parts."""
         if isinstance(node, _SCOPES):
             return node  # its parts have variables of its own
-        if not isinstance(node, ast.Call | ast.BinOp):
-            return self.generic_visit(node)
-        text = ast.unparse(node)
-        if text not in self._parts:
-            self._parts[text] = self._compiled(self.generic_visit(node))
-        return ast.Call(ast.Name(_SHARED, ast.Load()), [ast.Constant(text)], [])
+        key = id(node)
+        if key not in self._shared:
+            return with_parts(node, self._with_shared)
+        if key not in self._parts:
+            self._parts[key] = self._compiled(with_parts(node, self._with_shared))
+        return ast.Call(ast.Name(_SHARED, ast.Load()), [ast.Constant(key)], [])
 
     def _compiled(self, node: Any) -> CodeType:
         whole = ast.fix_missing_locations(ast.Expression(node))
@@ -311,12 +314,12 @@ class _Together(ast.NodeTransformer):
         self, frame: FrameType, numbers: Callable[[Any], Array | None]
     ) -> list[Array | None]:
         """The values of the expressions inside a running function; None for those that raise."""
-        known: dict[str, Any] = {}
+        known: dict[int, Any] = {}
 
-        def shared(text: str) -> Any:
-            if text not in known:
-                known[text] = eval(self._parts[text], frame.f_globals, variables)
-            return known[text]
+        def shared(key: int) -> Any:
+            if key not in known:
+                known[key] = eval(self._parts[key], frame.f_globals, variables)
+            return known[key]
 
         variables = {**frame.f_locals, _SHARED: shared}
 
@@ -327,6 +330,45 @@ class _Together(ast.NodeTransformer):
                 return None
 
         return [value(code) for code in self._codes]
+
+
+def _shared_parts(expressions: Sequence[ast.expr]) -> Mapping[int, ast.AST]:
+    """The operations and calls that stand in several of the expressions, by `id`. Of what stands
+    inside a shared part only, nothing is listed."""
+    seen: set[int] = set()
+    found: dict[int, ast.AST] = {}
+    for expression in expressions:
+        waiting: list[ast.AST] = [expression]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, _SCOPES):
+                continue
+            if isinstance(node, ast.Call | ast.BinOp):
+                if id(node) in seen:
+                    found[id(node)] = node
+                    continue
+                seen.add(id(node))
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def with_parts(node: Any, new: Callable[[Any], Any]) -> Any:
+    """The node with `new` of each expression in it, or the node itself if that changes nothing."""
+    changed: dict[str, Any] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, _INNER):
+            made = new(value)
+            if made is not value:
+                changed[name] = made
+        elif isinstance(value, list):
+            several = [new(one) if isinstance(one, _INNER) else one for one in value]
+            if any(one is not old for one, old in zip(several, value, strict=True)):
+                changed[name] = several
+    if not changed:
+        return node
+    copied = copy.copy(node)
+    vars(copied).update(changed)
+    return copied
 
 
 def _call(text: str, value: Any) -> ast.Call:

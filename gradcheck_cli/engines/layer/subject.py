@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -276,7 +277,7 @@ class Subject(Protocol):
         )
 
     def evaluations_of(
-        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+        self, expression: Expression, run: Callable[[], object], others: Sequence[ast.expr] = ()
     ) -> Sequence[Seen]:
         """Every evaluation of an expression of the user while this subject does `run`. `others` are
         tried at the same place. Raises `rewriting.NotRewritable`."""

@@ -12,10 +12,12 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.rewriting import with_parts
 from gradcheck_cli.engines.layer.source_lines import ReadFunction
 
 _OPPOSITES: Mapping[type[ast.operator], type[ast.operator]] = {
@@ -86,19 +88,18 @@ class Returned:
 
     def written_out(self, name: str, definition: ast.expr) -> ast.expr:
         """The expression with another definition of one name."""
-        substitute = _Substitute({name: definition}, self.definitions)
-        written: ast.expr = substitute.visit(copy.deepcopy(self.value))
+        written: ast.expr = _Substitute({name: definition}, self.definitions).visit(self.value)
         return written
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Replaces the expression at `place` by `after`; the function then returns `whole`, in terms of
-    the variables available at its return."""
+    the variables available at its return. Edits share the parts of `whole` that they leave."""
 
     place: Place
     after: str
-    whole: str
+    whole: ast.expr
 
 
 def returned_value(
@@ -142,15 +143,16 @@ def edits(
         adds_size = any(after.count(size) > before.count(size) for size in sizes)
         rank = -1 if adds_size else _added(old, new)
         order = (rank, before not in after, len(after))
-        ordered.append((order, Edit(place, after, ast.unparse(whole))))
+        ordered.append((order, Edit(place, after, whole)))
 
     value = returned.value
     for name in _defined_names(returned):
         definition = returned.definitions[name]
         place = returned.read.place_of(definition)
-        for new in maker.edited(definition):
+        is_returned = isinstance(value, ast.Name) and value.id == name
+        for new in maker.edited(definition, is_returned):
             add(place, definition, new, returned.written_out(name, new))
-    for new in maker.edited(value):
+    for new in maker.edited(value, True):
         add(returned.place, value, new, new)
     return [edit for _, edit in sorted(ordered, key=lambda one: one[0])]
 
@@ -188,9 +190,11 @@ class _Substitute(ast.NodeTransformer):
             return self._new[node.id]
         if node.id not in self._known:
             return node
-        inner = copy.deepcopy(self._known[node.id])
-        written: ast.expr = self.visit(inner)
-        return node if ast.dump(written) == ast.dump(self._known[node.id]) else written
+        written: ast.expr = self.visit(self._known[node.id])
+        return node if written is self._known[node.id] else written
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        return with_parts(node, self.visit)
 
 
 class _Maker:
@@ -208,18 +212,20 @@ class _Maker:
         self._notation = notation
         self._sizes = [_parsed(text) for text in sizes]
         self._factors = [*map(_parsed, names), *self._sizes]
+        self._projections = {name: [*map(_parsed, self._projected(name))] for name in names}
         self._slopes = [_parsed(text.format(name)) for name in names for text in _SLOPES]
 
-    def edited(self, root: ast.expr) -> Iterator[ast.expr]:
-        """The expression with one edit, for every edit at every place."""
+    def edited(self, root: ast.expr, is_returned: bool) -> Iterator[ast.expr]:
+        """The expression with one edit, for every edit at every place. If it `is_returned` as it
+        is, also in its place each variable without its projection, times another variable."""
         yield from self._scaled(root)
         yield from self._edits_within(root)
-        for name in self._names:
-            for projected in self._projected(name):
-                yield from (_parsed(f"{one} * ({projected})") for one in self._names)
+        if is_returned:
+            for projected in chain.from_iterable(self._projections.values()):
+                yield from (ast.BinOp(_parsed(one), ast.Mult(), projected) for one in self._names)
 
     def _scaled(self, term: ast.expr) -> Iterator[ast.expr]:
-        """The term with another sign, or with one more factor."""
+        """The term with another sign, or with one more factor or summand."""
         if not isinstance(term, ast.UnaryOp):  # another edit removes its sign
             yield ast.UnaryOp(ast.USub(), term)
         yield _twice(term)
@@ -229,6 +235,9 @@ class _Maker:
             yield ast.BinOp(term, ast.Div(), factor)
         for slope in self._slopes:
             yield ast.BinOp(term, ast.Mult(), slope)
+        for name in map(_parsed, self._names):  # the cotangent of another output
+            yield ast.BinOp(term, ast.Add(), name)
+            yield ast.BinOp(term, ast.Sub(), name)
 
     def _edits_within(self, node: ast.expr) -> Iterator[ast.expr]:
         yield from self._edits_of(node)
@@ -266,7 +275,8 @@ class _Maker:
         for name in self._names:
             if name != node.id:
                 yield _parsed(name)
-        yield from map(_parsed, (*(s.format(node.id) for s in _SLOPES), *self._projected(node.id)))
+        yield from (_parsed(slope.format(node.id)) for slope in _SLOPES)
+        yield from self._projections[node.id]
 
     def _projected(self, name: str) -> Iterator[str]:
         """The array without its projection on another one, as after a softmax, a division by a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gc
 import threading
@@ -164,6 +165,10 @@ def test_attributes_are_seen_by_their_text(code: Any) -> None:
     assert set(seen[0].named) == {"self.weight", "x"}
 
 
+def parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
 def test_parts_of_what_is_tried_run_once(code: Any) -> None:
     calls: list[float] = []
 
@@ -172,8 +177,16 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
         return x + 1
 
     code.counted = counted
-    others = ["counted(x) * 2", "-counted(x) * 2", "x - counted(x)", "counted(y)", "unknown + x"]
-    others += ["sum(i for i in (1, 2)) + counted(x)"]
+    part = parsed("counted(x)")
+    twice = ast.BinOp(part, ast.Mult(), parsed("2"))
+    others = [
+        twice,
+        ast.UnaryOp(ast.USub(), twice),
+        ast.BinOp(parsed("x"), ast.Sub(), part),
+        parsed("counted(y)"),
+        parsed("unknown + x"),
+        ast.BinOp(parsed("sum(i for i in (1, 2))"), ast.Add(), part),
+    ]
     with Expression(place_of(code, "x * x")).collecting(numbers, others) as seen:
         code.square(3.0)
     tried = [None if one is None else float(one) for one in seen[0].tried]
