@@ -26,6 +26,12 @@ _OPPOSITES: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Div,
     ast.Div: ast.Mult,
 }
+_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.LtE),
+    ast.Lt: (ast.LtE, ast.Gt),
+    ast.LtE: (ast.Lt, ast.GtE),
+}
 _TWINS = (
     *(("sin", "cos"), ("sinh", "cosh"), ("sum", "mean"), ("reduce_sum", "reduce_mean")),
     *(("sqrt", "rsqrt"), ("max", "min"), ("amax", "amin"), ("zeros_like", "ones_like")),
@@ -254,6 +260,9 @@ class _Maker:
                 yield from _other_operations(node)
             case ast.UnaryOp(op=ast.USub()):
                 yield node.operand
+            case ast.Compare(ops=[operator]):
+                for other in _COMPARISONS.get(type(operator), ()):
+                    yield ast.Compare(node.left, [other()], node.comparators)
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 others = (2 * number, number / 2, -number, number + 1, number - 1)
                 yield from (ast.Constant(_short(one)) for one in others if one not in (number, 0))

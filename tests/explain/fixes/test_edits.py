@@ -22,6 +22,10 @@ def product(g: Any, x: Any, y: Any) -> Any:
     return g @ x
 
 
+def masked(g: Any, x: Any, y: Any) -> Any:
+    return g * (x >= 0)
+
+
 def renamed(g: Any, x: Any, y: Any) -> Any:
     g = g * x
     return g
@@ -47,6 +51,8 @@ def of(function: Any, index: int | None) -> Returned:
         (backward, 0, "2 * y ** 2"),
         (backward, 0, "(g - y * (g * y).sum(-1, keepdims=True)) * slope"),
         (backward, 1, "g.sum(0)"),
+        (masked, None, "g * (x > 0)"),
+        (masked, None, "g * (x <= 0)"),
         (product, None, "g @ x.T"),
         (product, None, "x @ g"),
     ],
