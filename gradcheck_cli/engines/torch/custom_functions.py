@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import CodeType
 from typing import Any
@@ -34,10 +34,11 @@ class _Call:
     place: Place | None
 
 
-def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCall]:
-    """Run the layer again, and return in order the calls of users' functions that the outputs
-    depend on."""
-    classes = classes_of(passes.call())
+def custom_calls(
+    passes: Passes, classes: Collection[Any], numpy: Callable[[Any], Array]
+) -> list[CustomCall]:
+    """Run the layer, and return in order the calls of these classes that the outputs depend
+    on."""
     calls: list[_Call] = []
     with ExitStack() as stack:
         for cls in classes:

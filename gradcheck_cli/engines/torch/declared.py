@@ -3,7 +3,7 @@ out of the graph, and calls of `autograd.Function`s."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -85,12 +85,13 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
             names, plain, _is_floating, numpy
         )  # the forward may write to its arguments
         kept = [detached_copy(a) for a in plain] if declared.is_recording else []
+        before = {id(a): a._version for a in plain if isinstance(a, torch.Tensor)}
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = joined_results(outputs, numpy)
         pull = _pull(cls, kept, numpy)
         found = declared.declared_results(which, given, pull, places.line())
-        return result if found is None else _filled(result, found)
+        return result if found is None else _filled(result, found, before)
 
     def patched_or_why(*args: Any) -> Any:
         try:
@@ -111,8 +112,9 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
 
     def pull(row: Array) -> list[Array | None]:
         with torch.enable_grad():
-            if not made:
-                made.append([y for y in tree_leaves(cls.apply(*kept)) if _is_floating(y)])
+            if not made:  # the function may write to its arguments
+                given = [a.clone() if isinstance(a, torch.Tensor) else a for a in kept]
+                made.append([y for y in tree_leaves(cls.apply(*given)) if _is_floating(y)])
             outputs, cotangents = [], []
             for y, y_bar in zip(made[0], _tensors(row, made[0]), strict=True):
                 if y.requires_grad:
@@ -134,10 +136,18 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
     return pull
 
 
-def _filled(result: Any, flat: Array) -> Any:
-    """The result of a function with its floating numbers replaced."""
+def _filled(result: Any, flat: Array, before: Mapping[int, int]) -> Any:
+    """The result of a function with its floating numbers replaced. An argument that it has written
+    to and returns (`mark_dirty`) stays the same tensor; `before` are the versions by `id`."""
     parts = iter(_tensors(flat, [y for y in tree_leaves(result) if _is_floating(y)]))
-    return tree_map(lambda y: next(parts) if _is_floating(y) else y, result)
+
+    def filled(y: Any) -> Any:
+        if not _is_floating(y):
+            return y
+        is_written = before.get(id(y), y._version) != y._version
+        return y.copy_(next(parts)) if is_written else next(parts)
+
+    return tree_map(filled, result)
 
 
 def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:

@@ -628,10 +628,12 @@ class TorchSubject(LayerSubject):
             return casts_in_passes(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
-        from gradcheck_cli.engines.torch.custom_functions import custom_calls
+        from gradcheck_cli.engines.torch.custom_functions import classes_of, custom_calls
 
         with self.passes() as passes:
-            return custom_calls(passes, self.fw.numpy)
+            classes = classes_of(passes.call())
+        with self.passes() as passes:  # a call may write to what it is given
+            return custom_calls(passes, classes, self.fw.numpy)
 
     def lines(self, row: Array) -> Lines:
         from gradcheck_cli.engines.torch.lines import Watching

@@ -101,6 +101,11 @@ def test_what_a_backward_has_to_return(
             "gr * x / r - gt * y / r / r",
         ),
         (rules.SineAndCosine, VECTOR, "-(gc * torch.sin(x)) + gs * torch.cos(x)"),
+        (
+            rules.Cell,
+            {"x": [0.3, 1.2], "c": [0.8, -0.4]},
+            "g_out * (1 - torch.tanh(state) ** 2) + g_state",
+        ),
     ],
 )
 def test_what_a_backward_of_several_outputs_has_to_return(
@@ -140,6 +145,16 @@ def test_what_a_jvp_has_to_return(cls: Any, before: str, after: str) -> None:
     assert found is not None
     assert found.correction.place.text == before
     assert found.correction.code.text == after
+
+
+@pytest.mark.parametrize("layer", [rules.Clamp.apply, rules.clamped])
+def test_a_function_that_works_in_place_has_a_cause_and_a_fix(layer: Any) -> None:
+    found = findings(layer, "torch", "reverse", x=[-1.0, 0.5, 2.0])
+    (wrong,) = [finding for finding in found if finding.code == "GC101"]
+    assert wrong.cause is not None
+    assert wrong.cause.op == "Clamp"
+    assert wrong.fix is not None
+    assert wrong.fix.after == "g * (y > 0)"
 
 
 def test_there_is_none_for_a_long_derivative() -> None:
