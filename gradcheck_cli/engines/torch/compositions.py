@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any, cast
 
 import torch
+from torch._library.custom_ops import OPDEFS
 from torch.utils._pytree import tree_map_only
 
 from gradcheck_cli.engines.torch.calls import tensors
@@ -49,7 +50,16 @@ def _of_real(func: Any) -> Callable[..., Any] | None:
         return None
     if func.has_kernel_for_dispatch_key(_COMPOSITE):
         return cast(Callable[..., Any], func.decompose)
-    return _table().get(func)
+    return _users_implementation(func) or _table().get(func)
+
+
+def _users_implementation(func: Any) -> Callable[..., Any] | None:
+    """The Python function of an operator that was made with `torch.library.custom_op`."""
+    defined = OPDEFS.get(f"{func.namespace}::{func.overloadpacket.__name__}")
+    if defined is None:
+        return None
+    functions: dict[str | None, Callable[..., Any]] = defined._backend_fns
+    return functions.get(None, functions.get("cpu"))
 
 
 @cache

@@ -1,4 +1,6 @@
-"""The `autograd.Function`s that a PyTorch layer calls, with the arguments of each call."""
+"""The functions with a derivative of the user's that a PyTorch layer calls, with the arguments of
+each call: `autograd.Function`s, and operators with `torch.library.register_autograd`, for each of
+which PyTorch makes such a class."""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -23,12 +26,23 @@ from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, CUTS
 
 _READING = ("__bool__", "item", "__float__")
+_GENERATED = "torch._library.autograd"  # the module of the classes that PyTorch makes
 _ONCE = once_differentiable(lambda ctx: None).__code__  # shared by all backwards that it wraps
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A user's operator, with the functions given to `torch.library.register_autograd`."""
+
+    op: Any
+    backward: Callable[..., Any]
+    setup: Callable[..., Any] | None
 
 
 @dataclass(slots=True)
 class _Call:
     cls: Any
+    apply: Callable[..., Any]
     args: tuple[Any, ...]
     number: int  # the sequence number of its autograd node
     place: Place | None
@@ -104,7 +118,7 @@ def _read(cls: Any, found: set[str]) -> Iterator[None]:
         with _Reads() as reads:
             result = forward(*args)
         if any(count > 1 for count in reads.counts.values()):
-            found.add(cls.__name__)
+            found.add(function_name(cls))
         return result
 
     with replaced_forward(cls, watched):
@@ -143,23 +157,52 @@ def below(nodes: Sequence[Any]) -> Iterator[Any]:
 
 
 def _class_of(node: Any) -> Any:
-    """The user's class that a node belongs to, or None."""
+    """The class of a user's function that a node belongs to, or None."""
     cls = getattr(node, "_forward_cls", None)
-    return cls if _is_users(cls) else None
+    return cls if _is_users(cls) or registered(cls) is not None else None
+
+
+def registered(cls: Any) -> Registered | None:
+    """The user's operator that PyTorch made this class for. None for other classes, and for
+    operators that take or return lists of tensors."""
+    if getattr(cls, "__module__", "") != _GENERATED:
+        return None
+    known = inspect.getclosurevars(cls.backward).nonlocals
+    op, info = known.get("op"), known.get("info")
+    if op is None or info is None or info._backward_fn is None:
+        return None
+    if _is_of_a_framework(getattr(info._backward_fn, "__module__", "")):
+        return None
+    return Registered(op, info._backward_fn, info._setup_context_fn)
+
+
+def function_name(cls: Any) -> str:
+    made = registered(cls)
+    name: str = cls.__name__ if made is None else made.op._opname
+    return name
+
+
+def applied(cls: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """What the user called and what with, from the arguments of the forward of its class."""
+    made = registered(cls)
+    if made is None:
+        return cls.apply, args if is_separate(cls) else args[1:]
+    *given, metadata = args[1:]
+    return partial(made.op, **metadata.keyword_only_args), tuple(given)
 
 
 @contextmanager
 def _recording_calls(cls: Any, calls: list[_Call]) -> Iterator[None]:
     """Record every call of the class inside the block."""
     forward = cls.forward
-    separate = is_separate(cls)
     places = Places(__name__)
 
     def watched(*args: Any) -> Any:
         number = torch.autograd._get_sequence_nr() - 1
         if len(calls) < MOST_CALLS:
-            given = tuple(detached_copy(a) for a in (args if separate else args[1:]))
-            calls.append(_Call(cls, given, number, places.running()))
+            apply, given = applied(cls, args)
+            kept = tuple(map(detached_copy, given))
+            calls.append(_Call(cls, apply, kept, number, places.running()))
         return forward(*args)
 
     with replaced_forward(cls, watched):
@@ -231,15 +274,15 @@ def _described(
     known = parameters_of(call.cls)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]
     reached = {id(getattr(n, "variable", None)) for n in below([node])}
-    own = call.cls.__dict__.get("vjp", call.cls.backward)
+    own, name = _rule(call.cls), function_name(call.cls)
     return CustomCall(
-        name=call.cls.__name__,
-        live=IsolatedCall(call.cls.__name__, call.cls.apply, call.args, places),
+        name=name,
+        live=IsolatedCall(name, call.apply, call.args, places),
         values={n: numpy(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=tuple(n for n, i in zip(called, places, strict=True) if call.args[i].requires_grad),
         reaches=frozenset(name for key, name in names.items() if key in reached),
         positions=dict(zip(called, places, strict=True)),
-        backward=getattr(own, "__func__", own),
+        backward=own,
         jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
         place=call.place,
         once=getattr(own, "__code__", None) is _ONCE,
@@ -250,6 +293,13 @@ def _described(
             n for n, i in zip(called, places, strict=True) if call.args[i].is_complex()
         ),
     )
+
+
+def _rule(cls: Any) -> Any:
+    """The user's function that states the vjp."""
+    made = registered(cls)
+    own = cls.__dict__.get("vjp", cls.backward) if made is None else made.backward
+    return getattr(own, "__func__", own)
 
 
 def _is_floating(tensor: Any) -> bool:
@@ -266,7 +316,10 @@ def _saves(call: _Call, node: Any) -> Place | None:
             return False
         return not any(torch.equal(saved, one) for one in given if one.shape == saved.shape)
 
+    made = registered(call.cls)
     function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward
+    if made is not None:
+        function = made.setup
     if any(is_lost(saved) for saved in node.saved_tensors):
         return calling(function, "save_for_backward")
     attributes = (name for name, value in vars(node).items() if is_lost(value))
@@ -279,12 +332,15 @@ def _stops(cls: Any, node: Any) -> dict[Mode, Place | None]:
     keeps = any(isinstance(kept, float | np.ndarray | np.floating) for kept in vars(node).values())
     made_in = (cls.forward, cls.setup_context) if keeps else ()
     numbers = next((place for one in made_in if (place := calling(one, *AS_NUMBERS))), None)
-    rules: dict[Mode, Any] = {"reverse": cls.__dict__.get("vjp", cls.backward), "forward": cls.jvp}
+    rules: dict[Mode, Any] = {"reverse": _rule(cls), "forward": cls.jvp}
     return {mode: calling(rule, *CUTS) or numbers for mode, rule in rules.items()}
 
 
 def parameters_of(cls: Any) -> list[str]:
     """The names of the forward's arguments after `ctx`, up to the first without a name."""
+    made = registered(cls)
+    if made is not None:
+        return [argument.name for argument in made.op._schema.arguments]
     found = []
     for parameter in inspect.signature(cls.forward).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:

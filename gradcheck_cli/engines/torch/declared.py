@@ -22,8 +22,9 @@ from gradcheck_cli.engines.layer.declared import (
 )
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
+    applied,
     detached_copy,
-    is_separate,
+    function_name,
     parameters_of,
     replaced_forward,
 )
@@ -66,7 +67,7 @@ def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Itera
     it calls."""
     with ExitStack() as stack:
         for cls in classes:
-            which = declared.function(cls.__name__)
+            which = declared.function(function_name(cls))
             if which is not None:
                 stack.enter_context(_patched(cls, declared, which, numpy))
         stack.enter_context(_Cuts(declared))
@@ -76,11 +77,11 @@ def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Itera
 @contextmanager
 def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator[None]:
     forward = cls.forward
-    separate, names = is_separate(cls), parameters_of(cls)
+    names = parameters_of(cls)
     places = Places(__name__)
 
     def patched(*args: Any) -> Any:
-        plain = tuple(args if separate else args[1:])
+        apply, plain = applied(cls, args)
         given = Given.of(
             names, plain, _is_floating, numpy
         )  # the forward may write to its arguments
@@ -89,7 +90,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = joined_results(outputs, numpy)
-        pull = _pull(cls, kept, numpy)
+        pull = _pull(apply, kept, numpy)
         found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found, before)
 
@@ -105,8 +106,8 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         yield
 
 
-def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
-    """The vjp of one call alone, by the backward of its class."""
+def _pull(apply: Callable[..., Any], kept: Sequence[Any], numpy: Numpy) -> Pull:
+    """The vjp of one call alone, by the user's backward."""
     places = [i for i, a in enumerate(kept) if _is_floating(a)]
     made: list[Any] = []
 
@@ -114,7 +115,7 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
         with torch.enable_grad():
             if not made:  # the function may write to its arguments
                 given = [a.clone() if isinstance(a, torch.Tensor) else a for a in kept]
-                made.append([y for y in tree_leaves(cls.apply(*given)) if _is_floating(y)])
+                made.append([y for y in tree_leaves(apply(*given)) if _is_floating(y)])
             outputs, cotangents = [], []
             for y, y_bar in zip(made[0], _tensors(row, made[0]), strict=True):
                 if y.requires_grad:

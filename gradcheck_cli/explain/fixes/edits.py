@@ -199,7 +199,7 @@ class _Substitute(ast.NodeTransformer):
         written: ast.expr = self.visit(self._known[node.id])
         return node if written is self._known[node.id] else written
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
+    def generic_visit(self, node: ast.AST) -> Any:
         return with_parts(node, self.visit)
 
 

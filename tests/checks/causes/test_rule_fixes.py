@@ -157,6 +157,18 @@ def test_a_function_that_works_in_place_has_a_cause_and_a_fix(layer: Any) -> Non
     assert wrong.fix.after == "g * (y > 0)"
 
 
+def test_an_operator_of_a_library_is_a_function_of_the_user() -> None:
+    (found,) = findings(rules.power_of_a_library, "torch", "reverse", x=[0.5, -2.0], y=[1.0, 3.0])
+    assert (found.code, found.input) == ("GC101", "x")
+    assert found.cause is not None
+    assert (found.cause.op, found.cause.text) == (
+        "power",
+        "g * ctx.n * ctx.x ** (ctx.n - 1)",
+    )
+    assert found.fix is not None
+    assert found.fix.after == "g * ctx.n * ctx.x ** (ctx.n - 1) * ctx.a"
+
+
 def test_there_is_none_for_a_long_derivative() -> None:
     assert tried(rules.Unreadable, VECTOR) is None
 
