@@ -341,6 +341,7 @@ class Cell(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g_out: Any, g_state: Any) -> Any:
         x, c, state = ctx.saved_tensors
+        assert g_state.shape == state.shape
         d = g_out * (1 - torch.tanh(state) ** 2)
         return torch.cat([d * c]), d * x
 
