@@ -135,8 +135,9 @@ class Derivative:
     def _tangents(self) -> Iterator[str]:
         """The lines with the directions of the worst entry: `u` along the rows of a Hessian, and
         `v`."""
-        finding = self.finding
-        if not (finding.firsts or finding.columns):
+        finding, how = self.finding, self.finding.indexing
+        along = finding.mode in COMPOSED or (how is not None and how.directions)
+        if not along or not (finding.firsts or finding.columns):
             return
         index, rows, columns = finding.entries[0].index, "", finding.input or ""
         if finding.mode in COMPOSED:

@@ -82,6 +82,18 @@ def test_a_product_with_directions_has_them_in_its_script(
     assert ran(found, SPEC, capsys) == (0, str(truth))
 
 
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_an_entry_of_the_whole_jacobian_has_no_directions(
+    mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A finding has the directions of its run, which may be those of another mode."""
+    entries = (Entry(index=(3, 3), computed=0.0, truth=48.0),)
+    how = Indexing(1)
+    found = replace(FINDING, mode=mode, entries=entries, columns=VECTORS, indexing=how)
+    spec = spec_of("x ** 3", {"x": [1.0, 2.0, 3.0, 4.0]})
+    assert ran(found, spec, capsys) == (0, "48.0")
+
+
 @pytest.mark.parametrize("engine", ["torch", "jax"])
 def test_a_product_with_cotangents_has_that_of_its_entry(
     engine: str, capsys: pytest.CaptureFixture[str]
