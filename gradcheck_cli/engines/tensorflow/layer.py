@@ -14,6 +14,7 @@ from gradcheck_cli.domain.dtypes import ALIGNMENT, Array, Values, ValuesOrNone, 
 from gradcheck_cli.domain.layer import LARGE, MANY, Leaf
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
+from gradcheck_cli.engines.kit.program_vjp import ProgramVJP, Pulled
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
@@ -396,18 +397,13 @@ class TensorFlowSubject(LayerSubject):
         if not self._compiles or self.tf.config.functions_run_eagerly():
             return plain(inputs, wrt)
 
-        def values(inputs: dict[str, Any]) -> list[Any]:
-            return plain(inputs, wrt)[0]
-
-        def gradients(inputs: dict[str, Any], cotangents: list[Any]) -> Any:
+        def pulled(inputs: dict[str, Any], cotangents: list[Any]) -> Pulled:
             arrays, vjp = plain(inputs, wrt)
-            return arrays, vjp(cotangents)  # with the forward pass, as in a training step
+            return arrays, None, vjp(cotangents), {}
 
-        def compiled(what: Callable[..., Any]) -> Callable[..., Any]:
-            return self.evaluated(what.__name__, tuple(wrt), what)
-
-        given = dict(inputs)
-        return compiled(values)(given), lambda bars: compiled(gradients)(given, list(bars))[1]
+        program = partial(self.evaluated(pulled.__name__, tuple(wrt), pulled), dict(inputs))
+        made = ProgramVJP(program, self.cotangents(self.ones))
+        return made.values[0], made
 
     def _forward(
         self, inputs: Mapping[str, Any], wrt: Sequence[str], tracking: bool
