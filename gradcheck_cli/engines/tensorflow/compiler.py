@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeGuard
@@ -22,6 +24,7 @@ from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 from gradcheck_cli.engines.kit.program_vjp import ProgramVJP, Pulled
 from gradcheck_cli.engines.kit.walker import Call
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 
 _MOST_COMPILED = 64
@@ -132,6 +135,29 @@ class _AmongZeros:
 
     def _is_finite(self, array: Any) -> bool:
         return bool(self._tf.reduce_all(self._tf.math.is_finite(array)))
+
+
+RETRACED = "tf.function traces `{}` again in each call, as for each value of a Python number"
+
+
+@contextmanager
+def tracings(tf: Any) -> Iterator[dict[str, None]]:
+    """Collects the names of functions that `tf.function` traces inside the block. TensorFlow counts
+    tracings to warn of too many; there are no names in a version that does not."""
+    names: dict[str, None] = {}
+    module = sys.modules.get(type(tf.function(tf.identity)).__module__)
+    counter = type(getattr(module, "_frequent_tracing_detector_manager", None))
+    count = getattr(counter, "called_with_tracing", None)
+    if count is None:
+        yield names
+        return
+
+    def counted(self: Any, key: Any, function: Any, *args: Any) -> None:
+        names[getattr(function, "__name__", "a function")] = None
+        count(self, key, function, *args)
+
+    with temporarily(counter, called_with_tracing=counted):
+        yield names
 
 
 def _arrays(parts: Sequence[Any]) -> list[Any]:

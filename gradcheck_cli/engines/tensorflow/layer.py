@@ -40,9 +40,11 @@ from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
     OWN_FUNCTION,
+    RETRACED,
     STAGES,
     UNSIMPLIFIED,
     Compiled,
+    tracings,
 )
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
@@ -205,7 +207,7 @@ class TensorFlowSubject(LayerSubject):
 
     def _bind(self) -> None:
         """Run the layer twice. This shows what the outputs are, which variables a run writes to,
-        and whether there are random numbers that seeding does not reset."""
+        whether there are random numbers that seeding does not reset, and what is traced again."""
         self.outputs: tuple[Output, ...] = ()
         with self.ready({}):
             before = {name: one.now() for name, one in self.held.items()}
@@ -216,10 +218,11 @@ class TensorFlowSubject(LayerSubject):
             self.notes += self._results.notes
             first = self.flat(arrays)
             seeded = any(one.found.seed and one.written for one in self.held.values())
-        with self.ready({}):
+        with self.ready({}), tracings(self.tf) as again:
             second = self.flat(self.call(self.inputs({})))
             # the first run may import modules that draw random numbers
             self.random = seeded or self._randomness.has_drawn()
+        self.notes += tuple(RETRACED.format(name) for name in again)
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
 

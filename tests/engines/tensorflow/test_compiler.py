@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.tensorflow import compiler
-from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled, _AmongZeros
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH, RETRACED, Compiled, _AmongZeros
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
 from tests.checks.making import subject_of
 
@@ -176,6 +177,23 @@ def test_what_draws_numbers_is_compiled_for_itself(
     subject = subject_of(engine, lambda x: x * tf.random.uniform(x.shape, dtype=x.dtype), x=X)
     subject.run(Call())
     assert len(graphs) == 0
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_what_is_traced_for_each_value_of_a_number_has_a_note(
+    engine_called: Callable[[str], Engine], is_counted: bool
+) -> None:
+    engine = engine_called("tensorflow")
+    import tensorflow as tf
+
+    calls = itertools.count() if is_counted else itertools.repeat(0)
+
+    @tf.function(jit_compile=True)
+    def scaled(x: Any, number: int) -> Any:
+        return x * (2.0 + 0.0 * number)
+
+    subject = subject_of(engine, lambda x: scaled(x, next(calls)), x=X)
+    assert (RETRACED.format("scaled") in subject.notes) == is_counted
 
 
 def test_it_runs_only_where_it_is_named() -> None:
