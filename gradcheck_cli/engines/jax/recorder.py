@@ -228,25 +228,30 @@ class JaxRecorder:
         return found
 
     def _row(self, slot: int, turn: int) -> int:
-        return self._call("slice", lambda x: x[turn], [slot])
+        return self._call("slice", lambda _, x: x[turn], [slot])
 
     def _stacked(self, rows: list[int], like: Any) -> int:
         if rows:
-            return self._call("concatenate", lambda *xs: np.stack(xs), rows)
+            return self._call("concatenate", lambda numpy, *xs: numpy.stack(xs), rows)
         return self._slot(jax.numpy.zeros((0, *like.shape), like.dtype), structural=True)
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
-        """Record an operation of a loop that only moves numbers. It runs in NumPy, because JAX
-        would compile one for each turn."""
+        """Record an operation of a loop that only moves numbers, as `function` does with the arrays
+        of a module. It runs in NumPy, because JAX would compile one for each turn; JAX
+        differentiates it."""
 
         def wide(given: Sequence[Array]) -> list[Array]:
-            return [np.asarray(function(*map(np.asarray, given)))]
+            return [np.asarray(function(np, *map(np.asarray, given)))]
+
+        def live(given: Sequence[Any]) -> list[Any]:
+            return [function(jax.numpy, *given)]
 
         def low(given: Sequence[Any]) -> list[Any]:
             with jax.enable_x64(True):  # the user's run in float64 may be over
                 return [jax.device_put(y) for y in wide(given)]
 
-        return self._add(Step(name, tuple(args), (), low, wide, partial(on_places, wide), True))[0]
+        step = Step(name, tuple(args), (), low, wide, partial(on_places, wide), True, live=live)
+        return self._add(step)[0]
 
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
@@ -379,10 +384,11 @@ def _with_keys(
     return wide([keys.get(place, x) for place, x in enumerate(args)])
 
 
-def _chosen(going: Array, after: Array, before: Array) -> Array:
+def _chosen(numpy: Any, going: Any, after: Any, before: Any) -> Any:
     """The state after a turn of a loop for entries that continue, and the state before it for the
     others."""
-    return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
+    going = going.reshape(going.shape + (1,) * (after.ndim - going.ndim))
+    return numpy.where(going, after, before)
 
 
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:

@@ -124,6 +124,29 @@ def test_loops_and_branches_are_taken_apart(engine_called: Callable[[str], Engin
     assert {"cond", "while", "scan", "jit"}.isdisjoint(step.name for step in execution.steps)
 
 
+def test_steps_of_a_loop_are_differentiated(engine_called: Callable[[str], Engine]) -> None:
+    engine_called("jax")
+    import jax
+
+    from gradcheck_cli.engines.jax.recorder import JaxRecorder
+
+    def function(x: Any) -> list[Any]:
+        turned = jax.lax.scan(lambda s, row: (s * row, s + row), x[0], x)
+        several = jax.vmap(lambda y: jax.lax.while_loop(lambda z: z < 10, lambda z: z * z + 1, y))
+        return [*turned, several(x)]
+
+    recorder = JaxRecorder()
+    recorder.record(function, [jax.numpy.array(X)])
+    slots = recorder.execution.slots
+    moving = [step for step in recorder.execution.steps if step.moves and step.live]
+    assert {"slice", "concatenate", "select"} <= {step.name for step in moving}
+    for step in moving:
+        given = [slots[i].native for i in step.args]
+        made = jax.make_jaxpr(lambda *xs, step=step: step.live(xs))(*given)
+        (found,) = jax.core.eval_jaxpr(made.jaxpr, made.consts, *given)
+        np.testing.assert_array_equal(found, slots[step.results[0]].native)
+
+
 def test_steps_of_a_run_in_float64_repeat_it_after_its_end(
     engine_called: Callable[[str], Engine],
 ) -> None:
