@@ -11,6 +11,7 @@ from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.protocol import EXPLAINING, FIXES, Ask, CaseExamination, Steps
 from gradcheck_cli.checks.readings import graph_of
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
@@ -156,17 +157,18 @@ class Formula(CaseExamination):
             mine = [one for one in self.findings if (one.engine, one.mode) == (engine, mode)]
             stages = self.case.stages.get(engine or "", ())
             asked = self._problems[engine] if engine and stages else ()
-            problem = next((one for one in asked if one.mode == mode), None)
-            if engine and problem is not None:
-                examined = partial(self._examined_at, engine, problem)
+            disagree = any(one.code == Codes.MODES_DISAGREE for one in mine)
+            problems = [one for one in asked if disagree or one.mode == mode]
+            if engine and problems:
+                examined = partial(self._examined_at, engine, problems)
                 found += yield from blamed_on_a_stage(mine, stages, examined)
             else:
                 found += mine
         self.findings = tuple(found)
 
-    def _examined_at(self, engine: str, problem: Problem, stage: str) -> Steps[Examined]:
-        (answer,) = yield [Ask(engine, replace(problem, stage=stage))]
-        return judge(replace(self.case, evaluations=(answer,)))
+    def _examined_at(self, engine: str, problems: Sequence[Problem], stage: str) -> Steps[Examined]:
+        answers = yield [Ask(engine, replace(one, stage=stage)) for one in problems]
+        return judge(replace(self.case, evaluations=tuple(answers)))
 
     def fixes(self) -> Steps[None]:
         """Screen candidates in the reference worker, then try the best ones on the engines with

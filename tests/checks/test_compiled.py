@@ -153,6 +153,26 @@ def test_another_point_compiles_nothing_of_a_layer_of_jax(engine: str) -> None:
     assert counts[1:] == [0, 0]
 
 
+TWO_CONVENTIONS = """
+def absolute_vjp(upstream, x):
+    return upstream * where(x >= 0, 1, -1)
+
+def absolute_jvp(x_dot, x):
+    return x_dot * where(x > 0, 1, -1)
+
+@custom_gradient(absolute_vjp, jvp=absolute_jvp)
+def absolute(x):
+    return abs(x)
+
+absolute(x)
+"""
+
+
+def test_modes_that_disagree_uncompiled_are_no_fault_of_the_compiler() -> None:
+    report = check(TWO_CONVENTIONS, x=0.0, engines="jax-jit", dtypes="float32")
+    assert {finding.code for finding in report.findings} == {"GC105", "GC401"}
+
+
 def test_layers_of_one_factory_do_not_use_up_each_others_compilations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
