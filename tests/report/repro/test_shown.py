@@ -49,5 +49,8 @@ def test_the_shape_of_a_gradient() -> None:
     found = replace(FINDING, code="GC103", message=message, entries=(), indexing=None)
     assert shows("computed: float64 of shape ()\n", found)
     assert shows("computed: got [] but expected shape compatible with [3]\n", found)
+    of_jax = "at output[0] the rule produced an output of type float32{} for an input of float32{}"
+    assert shows(f"computed: {of_jax.format('[]', '[3]')}\n", found)
+    assert not shows(f"computed: {of_jax.format('[3]', '[]')}\n", found)
     assert not shows("computed: float64 of shape (3,)\n", found)
     assert not shows("computed: got [3] but expected shape compatible with [3]\n", found)
