@@ -120,12 +120,18 @@ def _layer(layer: Implementation) -> str:
 
 
 def _write(reduced: Reduced, path: Path) -> None:
-    """Write a script that shows the finding. Raises UsageError if no script does."""
+    """Write a script that shows the finding, if need be of the whole formula or layer. Raises
+    UsageError if no script does."""
     from gradcheck_cli.cli.repro import NotShown, write
     from gradcheck_cli.report.repro.layer_code import NoScript
 
-    try:
-        write(reduced.finding, reduced.spec, path, seed=0)
-    except (NoScript, NotShown) as error:
-        raise UsageError(f"no script shows {reduced.finding.code}: {error}") from error
-    click.echo(f"{path}: the script ran and shows the finding", err=True)
+    shown, reason = "the finding", ""
+    for finding, spec in filter(None, ((reduced.finding, reduced.spec), reduced.whole)):
+        try:
+            write(finding, spec, path, seed=0)
+        except (NoScript, NotShown) as error:
+            shown, reason = f"the finding before it was reduced ({error})", str(error)
+        else:
+            click.echo(f"{path}: the script ran and shows {shown}", err=True)
+            return
+    raise UsageError(f"no script shows {reduced.finding.code}: {reason}")

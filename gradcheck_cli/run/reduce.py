@@ -46,7 +46,7 @@ class Reduced:
     """A formula as `text`, its spec, and its finding. `tried` formulas were run. If a layer cannot
     become a formula, the text is empty and `reason` says why. `is_smaller`: something was removed.
     `is_alone`: no other engine, dtype or mode has the finding. `stopped`: the time was over before
-    every step was tried."""
+    every step was tried. `whole` has the finding and the spec before the first step."""
 
     text: str
     spec: Spec
@@ -56,6 +56,7 @@ class Reduced:
     is_smaller: bool = False
     is_alone: bool = True
     stopped: bool = False
+    whole: tuple[Finding, Spec] | None = None
 
 
 def reduce(
@@ -73,7 +74,7 @@ def reduce(
         same = options.only(kept.engine, kept.dtype, kept.mode)
         is_alone = _finding_to_keep(_findings([whole], same, pool)[0], kept.code) is not None
         text = "" if spec.implementations else folded_statements(spec.program)
-        start = Reduced(text, whole, kept, 2, is_alone=is_alone)
+        start = Reduced(text, whole, kept, 2, is_alone=is_alone, whole=(kept, whole))
         if not is_alone:
             return _smallest(start, options, pool, until)
         if spec.implementations and kept.engine is not None:
@@ -98,7 +99,7 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     for _, formula in _as_spec(text, inputs, bare):
         finding = _finding_to_keep(_findings([formula], options, pool)[0], layer.finding.code)
         if finding is not None:
-            return Reduced(text, formula, finding, layer.tried + 1)
+            return Reduced(text, formula, finding, layer.tried + 1, whole=layer.whole)
     return replace(layer, reason="its lifted formula does not have the finding")
 
 
