@@ -37,6 +37,15 @@ _BATCH_S = 2.0  # a batch: what is reported at once, and what is lost with a nod
 _USUAL_SPEC_S = 0.1  # until some were examined
 
 
+def _start_forks() -> None:
+    """Starts the process that nodes of this machine are forked from, while this one imports Dask:
+    it imports Dask and gradcheck, once for all nodes."""
+    from multiprocessing import forkserver
+
+    forkserver.set_forkserver_preload(["distributed", node.__name__])
+    forkserver.ensure_running()
+
+
 @dataclass(slots=True)
 class _Queue:
     """The specs that need the same engines: which of them wait, how many batches are on nodes, and
@@ -86,6 +95,8 @@ class Cluster:
         return _AHEAD * max(len(self._nodes), 1)
 
     def start(self) -> None:
+        if self._address == LOCAL and _FORKS == "forkserver":
+            _start_forks()
         try:
             import dask
             from distributed import Client, LocalCluster
