@@ -71,6 +71,9 @@ class State:
         with these names by the inputs of its first call."""
         originals = dict([*module.named_parameters(), *module.named_buffers()])
         original, module = module, self._copy_of(module)
+        for tensor in module.parameters():
+            if not tensor.is_leaf:  # a ScriptModule's copies lead back to the user's parameters
+                tensor.detach_().requires_grad_()
         if self._rounded != self._floats:
             module = _module_in(module, self._rounded)
         module = _module_in(module.to(self._device), self._floats)
@@ -223,7 +226,7 @@ class State:
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         tracked = [held.tensor.requires_grad for _, held in everything]
-        modes = [(m, m.training) for m in self._modules]
+        modes = [(m, m.training) for m in self._modules if hasattr(m, "training")]
         padded = [(part, part.padding_idx) for part in self._with_padding]
         plain = [_plain_attributes(part) for part, _ in self._buffered]
         anew: set[str] = set()
@@ -365,7 +368,7 @@ class State:
         are."""
         state = {} if wrt is None else self.named
         requested = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
-        silent = [tensor for tensor in requested if tensor.is_leaf]  # a ScriptModule's are not
+        silent = [tensor for tensor in requested if tensor.is_leaf]  # no call has written to them
         for tensor in silent:
             tensor.requires_grad_(False)
         try:

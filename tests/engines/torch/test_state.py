@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from gradcheck_cli import check
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
@@ -267,3 +268,34 @@ def test_large_parameters_are_made_anew_by_every_call(
     np.testing.assert_array_equal(large.several([moved, {}]), small.several([moved, {}]))
     for name, one in module.state_dict().items():
         assert torch.equal(one, before[name])
+
+
+@pytest.mark.parametrize(
+    ("module", "dtypes"),
+    [
+        (lambda: torch.jit.script(nn.Linear(6, 3)), {"float32", "float64"}),
+        (
+            lambda: torch.jit.script(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Tanh())),
+            {"float32", "float64"},
+        ),
+        (
+            lambda: torch.jit.trace(nn.Sequential(nn.Linear(6, 3), nn.Sigmoid()), torch.ones(2, 6)),
+            {"float32", "float64"},
+        ),
+        (lambda: torch.jit.freeze(torch.jit.script(nn.Linear(6, 3).eval())), {"float32"}),
+    ],
+    ids=["script", "with buffers", "trace", "frozen"],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_modules_of_torch_script_are_right_in_every_dtype(
+    module: Callable[[], Any], dtypes: set[str]
+) -> None:
+    """A copy of one has parameters that lead back to the user's, in the user's dtype. A frozen one
+    has no training mode, and constants of one dtype."""
+    torch.manual_seed(0)
+    layer = module()
+    report = check(layer, torch.randn(4, 6), modes="reverse")
+    assert report.passed, report
+    checks = [one for result in report.results for one in result.checks]
+    assert {one.dtype for one in checks} == dtypes
+    assert all(parameter.grad is None for parameter in layer.parameters())
