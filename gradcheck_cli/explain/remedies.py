@@ -55,6 +55,12 @@ REMEDIES = (
         "`args` and `kwargs` of an implementation are for the constructor of its class, as are "
         "--arg and --kwarg of `gradcheck layer`",
     ),
+    Remedy(
+        "ImportError",
+        "attempted relative import with no known parent package",
+        "a file that uses relative imports is part of a package: name its module instead "
+        "(package.module:layer), from the folder that contains the package",
+    ),
     Remedy("LookupError", "gradient registry has no entry", _NO_GRADIENT),
     Remedy("LookupError", "No gradient defined for operation", _NO_GRADIENT),
     Remedy(

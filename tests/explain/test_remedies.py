@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,10 @@ import pytest
 import torch
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import COMPILER
+from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.explain.remedies import lacking, remedy_of
 
 
@@ -35,6 +39,14 @@ def test_an_exception_of_the_layer_itself_has_none() -> None:
     assert remedy_of(ValueError("probabilities are at most 1")) == ""
     assert remedy_of(LookupError("no such row")) == ""
     assert "tf.custom_gradient" in remedy_of(LookupError("gradient registry has no entry for: Foo"))
+
+
+def test_a_file_of_a_package_is_named_as_a_module(tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text("from . import other\n")
+    target = Implementation("torch", "part.py:layer", str(tmp_path), Span(1, 1, 1, 2))
+    with pytest.raises(ImportError) as raised:
+        load_layer(target)
+    assert "package.module:layer" in remedy_of(raised.value)
 
 
 def test_a_compiler_that_a_layer_needs_and_that_is_missing_is_no_fault_of_the_layer() -> None:
