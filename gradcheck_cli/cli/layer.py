@@ -46,7 +46,7 @@ def command(
     """Check the gradients of a layer without a spec.
 
     TARGET is a function, a module, a class with a custom gradient, a Keras layer: layers.py:RMSNorm
-    or package.module:RMSNorm. --engine names its framework, if its imports do not tell.
+    or package.module:RMSNorm. --engine names its framework, if its imports do not show it.
     All settings of `gradcheck run` apply here too.
     """
     from gradcheck_cli.cli.execution import Interrupts

@@ -43,7 +43,8 @@ class LayerTarget:
 
     @property
     def name(self) -> str:
-        return self.target.rpartition(":")[2].rpartition("/")[2].removesuffix(".py")
+        name = self.target.rpartition(":")[2].rpartition("/")[2].removesuffix(".py")
+        return name or "layer"  # the spec then says what is wrong with the target
 
 
 def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,8 +55,8 @@ def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "kwargs",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A keyword argument of the constructor or, if that has none of this name, of "
-            "the call: bias=false.",
+            help="A keyword argument of the constructor or, if the constructor has none with this "
+            "name, of the call: bias=false.",
         ),
         click.option(
             "--arg",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     type=Number(min=0),
     default=300.0,
     metavar="SECONDS",
-    help="When to stop and print the smallest one so far; default: 300.",
+    help="Time limit, after which the smallest spec found so far is printed; default: 300.",
 )
 @color_option
 def command(
@@ -61,7 +61,7 @@ def command(
         raise UsageError(f"{path} has {len(specs)} specs, but `gradcheck reduce` takes one")
     reduced = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)), budget)
     if reduced is None:
-        click.echo(f"{path}: nothing to reduce: no such finding", err=True)
+        click.echo(f"{path}: nothing to reduce: the spec has no such finding", err=True)
         return NOTHING_CHECKED
     click.echo(_spec(reduced), nl=False)
     if reduced.reason:

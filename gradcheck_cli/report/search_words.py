@@ -10,7 +10,7 @@ from gradcheck_cli.domain.decimals import nested
 from gradcheck_cli.domain.search import KINDS, SearchedFix, SearchProgress, Witness
 from gradcheck_cli.report.style import plain
 
-_VALUE_LOST = f"the value is lost there, too, and a run names that ({Codes.NON_FINITE_OUTPUT})"
+_VALUE_LOST = f"the value is lost there as well, and a run reports that ({Codes.NON_FINITE_OUTPUT})"
 
 
 def example(witness: Witness, dtype: str) -> str:

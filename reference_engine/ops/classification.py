@@ -61,8 +61,8 @@ cross_entropy: Composite = composite(
     "cross_entropy", _cross_entropy, aliases=("cross_entropy_loss",), kinds={1: "int"}
 ).says(
     f"-log(softmax(logits)) at the labels, whole numbers; {CLASSES}. With label_smoothing "
-    "e, 1 - e of it and e of the mean of -log(softmax(logits)) over the classes; nan for a label "
-    "that is no class" + REDUCED,
+    "e: 1 - e times this plus e times the mean of -log(softmax(logits)) over the classes; nan for "
+    "a label that is no class" + REDUCED,
     "softmax(logits) - one_hot(labels), without label_smoothing",
     domain="finite logits, 0 <= labels < number of classes",
     stability="as logsumexp of the differences to the label's own logit: softmax - 1 would lose "

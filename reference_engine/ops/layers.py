@@ -94,7 +94,7 @@ def _attention(
 
 
 SHAPES = "q of shape (..., L, E), k (..., S, E), v (..., S, V)"
-DERIVATIVE = "that of the composition: of the products in q, k and v, and of softmax"
+DERIVATIVE = "that of the products and of softmax, by the chain rule"
 SOURCE = (
     "Vaswani et al., Attention is all you need (2017); "
     "torch.nn.functional.scaled_dot_product_attention"

@@ -20,7 +20,7 @@ from reference_engine.traced import Value
 
 ROUNDING: Rounding = "sums"
 
-REDUCED = "; the mean of these, or their sum, or all of them, as `reduction` says"
+REDUCED = "; `reduction` chooses their mean, their sum, or all of them"
 
 
 def reduced(terms: Value, reduction: str) -> Value:

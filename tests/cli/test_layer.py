@@ -127,6 +127,14 @@ def test_a_target_that_is_not_there_is_a_mistake_of_the_call(
     assert words in screen.out + screen.err
 
 
+@pytest.mark.parametrize("target", ["", ":", "layers.py:", "layers.py::Scale", "layers:", "."])
+def test_what_is_no_target_is_said_of_the_target(target: str, folder: Path) -> None:
+    screen = call_here("layer", target, "--input", "x=2", "--engine", "numpy", cwd=folder)
+    assert screen.code == 2
+    assert "key   implementations.numpy.target" in screen.out + screen.err
+    assert "`name`" not in screen.out + screen.err
+
+
 def test_an_argument_that_has_no_value_is_a_mistake_of_the_call(folder: Path) -> None:
     more = LAYERS.replace("forward(self, x)", "forward(self, x, bias)")
     (folder / "layers.py").write_text(more)
