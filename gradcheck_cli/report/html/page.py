@@ -116,7 +116,8 @@ def _tiles(report: Report) -> list[tuple[str, int, str]]:
         word = WORDS[mark_of(result)[0]]
         counts[word] = counts.get(word, 0) + 1
     if report.errors:
-        counts["mistakes in files", "error"] = len(report.errors)
+        noun = "mistake" if len(report.errors) == 1 else "mistakes"
+        counts[f"{noun} in files", "error"] = len(report.errors)
     tiles = [(word, count, tone) for (word, tone), count in counts.items()]
     return sorted(tiles, key=lambda tile: _ORDER.index(tile[2]))
 

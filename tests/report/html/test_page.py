@@ -68,3 +68,9 @@ def test_a_section_stands_by_itself_in_a_notebook(drawn: Report) -> None:
     assert text.startswith('<div class="gradcheck"><style>')
     assert "bad_row" in text
     assert "<script" not in text
+
+
+def test_one_mistake_is_not_several() -> None:
+    one = samples.report(errors=(samples.spec_error(),))
+    assert "mistake in files" in page(one)
+    assert "mistakes in files" in page(replace(one, errors=(samples.spec_error(),) * 2))
