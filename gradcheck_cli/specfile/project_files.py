@@ -43,29 +43,41 @@ def file_of(target: str, folder: str) -> str | None:
     return found[-1] if found else None
 
 
-def _files_of(target: str, folder: str) -> list[str]:
-    """The files of the packages that contain a target, followed by its own file."""
+def _files_of(target: str, folder: str, root: str = "") -> list[str]:
+    """The files of the packages that contain a target, followed by its own file. `root` is another
+    folder of modules, unless it is empty."""
     place = target.partition(":")[0]
     path = os.path.join(folder, os.path.expanduser(place))
     if os.path.isfile(path):
         return [os.path.realpath(path)]
-    return _modules(place.split("."), _folders(folder))
+    return _modules(place.split("."), (*filter(None, [root]), *_folders(folder)))
 
 
 def imported_files(targets: Iterable[str], folder: str) -> list[str]:
-    """The files of the project that hold the targets ("path.py:name", "package.module:name"), and
-    all files that these import, sorted by name. Paths are relative to `folder`."""
-    waiting = [file for target in targets for file in _files_of(target, folder)]
+    """The files of the project that hold a layer and its other imports ("path.py:name",
+    "package.module:name"), and all files that these import, sorted by name. Paths are relative to
+    `folder`. While the layer runs, the folder of its own file, the first of the targets, is on the
+    path, too."""
+    layer, *others = targets
+    root = _root(layer, folder)
+    waiting = [file for one in (layer, *others) for file in _files_of(one, folder, root)]
     met = set(waiting)
     while waiting:
-        new = [file for file in imports(waiting.pop(), folder).files if file not in met]
+        new = [file for file in imports(waiting.pop(), folder, root).files if file not in met]
         met.update(new)
         waiting += new
     return sorted(met)
 
 
-def imports(file: str, folder: str) -> Imports:
-    """What a file imports or includes; nothing if it cannot be read."""
+def _root(target: str, folder: str) -> str:
+    """The folder of the file that a target names; empty for a module."""
+    path = os.path.join(folder, os.path.expanduser(target.partition(":")[0]))
+    return os.path.dirname(os.path.realpath(path)) if os.path.isfile(path) else ""
+
+
+def imports(file: str, folder: str, root: str = "") -> Imports:
+    """What a file imports or includes; nothing if it cannot be read. Modules are searched in
+    `root`, unless it is empty, in `folder` and on Python's path, and beside the file."""
     try:
         with open(file, "rb") as stream:
             text = stream.read()
@@ -75,14 +87,14 @@ def imports(file: str, folder: str) -> Imports:
     if not file.endswith(".py"):
         named = (os.path.join(here, name) for name in _INCLUDE.findall(text.decode("latin-1")))
         return Imports(tuple(os.path.realpath(p) for p in named if os.path.isfile(p)), frozenset())
-    return _imported(_names(text), here, folder)
+    return _imported(_names(text), here, folder, root)
 
 
-def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
+def _imported(names: Iterable[_Module], here: str, folder: str, root: str = "") -> Imports:
     """The files and libraries of modules, as a file in the folder `here` names them."""
     files: dict[str, None] = {}
     libraries = set()
-    folders = (here, *_folders(folder))
+    folders = (root or here, *_folders(folder), here)
     for level, parts in names:
         modules = _modules(parts, (_parent_folder(here, level - 1),) if level else folders)
         files.update(dict.fromkeys(modules))

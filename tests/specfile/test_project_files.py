@@ -48,6 +48,21 @@ def test_a_module_brings_its_packages(project: Path) -> None:
     assert found(project, "pkg.deep.scale:factor") == expected
 
 
+@pytest.mark.parametrize("way", ["import pkg.deep.base", "from pkg.deep import base"])
+def test_the_folder_of_the_layer_is_searched_from_everywhere(project: Path, way: str) -> None:
+    """Python has it on its path while the layer runs, wherever the spec lies, and before the folder
+    of a module that imports."""
+    (project / "specs").mkdir()
+    (project / "pkg/deep/other.py").write_text(f"{way}\nimport helpers\n")
+    (project / "pkg/deep/helpers.py").touch()
+    (project / "pkg/deep/base.py").touch()
+    (project / "setting_up.py").write_text("from pkg import unused\n")
+    files = imported_files(("../layers.py:Net", "setting_up:start"), str(project / "specs"))
+    reached = {str(Path(file).relative_to(project)) for file in files}
+    assert {"pkg/deep/base.py", "helpers.py", "setting_up.py", "pkg/unused.py"} <= reached
+    assert "pkg/deep/helpers.py" not in reached
+
+
 def test_headers_are_followed(project: Path) -> None:
     assert found(project, "layer.hpp:layer<T>") == ["inner/part.hpp", "layer.hpp"]
 
