@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.domain.search import KINDS, Search, SearchAnswer, SearchedFix, SearchRequest
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.thresholds import Enough
+from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.fixes.candidates import propose
@@ -56,7 +56,7 @@ def searched(
         return found
     so_far(found)
     allowed = Budget(request.budget * FOR_FIXES, searching.until(1.0))
-    steps = best_fix(spec, name, domain, failing, allowed, request.seed)
+    steps = best_fix(spec, name, domain, failing, allowed, request.seed, searching.start_took)
     return replace(found, fix=drive(steps, lambda ask: answer(ask.question)))
 
 
@@ -90,17 +90,19 @@ def best_fix(
     witnesses: Sequence[Mapping[str, Array]],
     allowed: Budget,
     seed: int,
+    start: Seconds,
 ) -> Steps[SearchedFix | None]:
     """Return the fix that fails in the fewest kinds; None if none fails in fewer kinds than the
     formula, which has one of `witnesses` for each. All candidates share the time `allowed`, and are
-    tried at the witnesses first."""
+    tried at the witnesses first. None is begun in the last seconds by the clock, as many as the
+    `start` of a search took."""
     fails_in, first = len(witnesses), np.stack([domain.point(one) for one in witnesses])
     best: SearchedFix | None = None
     chosen: tuple[Candidate, Searching] | None = None
     values = {**domain.still, **witnesses[-1]}
     tried = 0
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
-        if tried == _MOST or allowed.is_spent:
+        if tried == _MOST or allowed.is_spent or allowed.wait <= start:
             break
         if candidate.custom or candidate.kink or not _agree(spec, candidate, domain, seed):
             continue
@@ -108,8 +110,10 @@ def best_fix(
         share = max(allowed.left, 0.1) / 2
         fixed = replace(spec, program=candidate.program)
         most = fails_in - 1 if best is None else len(best.found)
-        searching = Searching(fixed, engine, domain, KINDS, share, seed, most, first)
+        wait = allowed.wait
+        searching = Searching(fixed, engine, domain, KINDS, share, seed, most, first, wait)
         yield from searching.look()
+        start = max(start, searching.start_took)
         found = searched_fix(candidate.model, candidate.rules, searching.so_far().searches)
         if len(found.found) < fails_in and (best is None or _rank(found) < _rank(best)):
             best, chosen = found, (candidate, searching)

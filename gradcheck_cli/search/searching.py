@@ -84,7 +84,8 @@ _WITHIN = 256  # points inside open boxes of each kind and turn
 class Searching:
     """A search of one spec on one engine in one dtype, for these `kinds`. `budget` is in seconds
     from when the engine is ready. The points `first` (N, D) are examined before all others. If more
-    than `most` kinds are found, the search stops looking."""
+    than `most` kinds are found, the search stops looking. With `wait`, it ends after so many
+    seconds by the clock, whenever the engine is ready."""
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class Searching:
         seed: int,
         most: int = len(KINDS),
         first: Ordinals | None = None,
+        wait: Seconds = np.inf,
     ) -> None:
         self._most = most
         self._first = first
@@ -103,6 +105,8 @@ class Searching:
         self._domain = domain
         self._kinds = tuple(kinds)
         self._seconds = budget
+        self._begun = time.monotonic()
+        self._latest = self._begun + wait
         self._rng = generator(seed, len(spec.name))
         self._format = FORMATS[domain.dtype]
         self._program = rounded(spec.program, domain.dtype)
@@ -132,7 +136,7 @@ class Searching:
         """Look for witnesses and proofs. Returns some points of the domain."""
         if self._first is not None:
             yield from self._look_at(self._first)
-            if len(self._witnesses) > self._most:
+            if len(self._witnesses) > self._most or self._budget.is_spent:
                 return self._first
         yield from self._ask_for_the_program()
         self._start()
@@ -162,7 +166,13 @@ class Searching:
 
     def until(self, part: float) -> Seconds:
         """The time by the clock that is left until this part of the longest time of a search."""
-        return self._ready + part * WAIT * self._seconds - time.monotonic()
+        end = min(self._ready + part * WAIT * self._seconds, self._latest)
+        return end - time.monotonic()
+
+    @property
+    def start_took(self) -> Seconds:
+        """How long it took by the clock until the engine was ready."""
+        return self._ready - self._begun
 
     def _undecided_kinds(self) -> list[Kind]:
         """The kinds without a verdict."""
@@ -562,7 +572,10 @@ class Searching:
 
     def _fails(self, points: Ordinals, kinds: Sequence[Kind]) -> Steps[dict[Kind, Array]]:
         """Mark the points that fail, by the estimate of the right answers."""
-        runner = self._runner if len(points) <= 4 * BATCH else self._many
+        begun = (
+            "_many" in vars(self) or self.until(_DRAWN) > self.start_took
+        )  # it is compiled first
+        runner = self._many if len(points) > 4 * BATCH and begun else self._runner
         parts = []
         for begin in range(0, len(points), runner.count):
             some = points[begin : begin + runner.count]

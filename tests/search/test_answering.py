@@ -38,7 +38,7 @@ def fix_of(model: str, low: float, high: float) -> SearchedFix | None:
     """The fix of a formula that fails at the upper end, in four kinds."""
     spec = spec_of(f"{{x: {{value: {high / 2}, domain: [{low}, {high}]}}}}", model)
     witness: dict[str, Any] = {"x": np.array(high)}
-    steps = best_fix(spec, "reference", domain_in(spec), [witness] * 4, Budget(10.0), 0)
+    steps = best_fix(spec, "reference", domain_in(spec), [witness] * 4, Budget(10.0), 0, 0.0)
     found: SearchedFix | None = answering(steps)
     return found
 

@@ -65,3 +65,32 @@ def test_all_parts_of_a_search_end_in_time_on_a_busy_machine(clocks: Clocks) -> 
     clocks.wall += 10.0 * WAIT
     assert all(searching.until(part) <= 0 for part in (0.5, 1.0))
     assert searching._budget.is_spent
+
+
+@pytest.mark.parametrize("took", [0.5, 2.0, 4.0])
+def test_no_step_begins_that_may_end_too_late(clocks: Clocks, took: float) -> None:
+    """As long as the longest one before, on a machine that is busy with other things."""
+    budget = Budget(10.0)
+    while not budget.is_spent:
+        clocks.wall += took
+        clocks.work += took / 100
+    assert 0 < budget.wait <= took
+
+
+def test_one_long_step_does_not_end_a_search(clocks: Clocks) -> None:
+    budget = Budget(10.0)
+    clocks.wall += 11.0
+    clocks.work += 1.0
+    assert not budget.is_spent
+
+
+def test_a_search_for_a_fix_ends_when_its_budget_does(clocks: Clocks) -> None:
+    """However long the engine took to begin."""
+    spec = spec_of("{x: {value: 1, domain: [0.5, 2]}}", "exp(x)")
+    searching = Searching(spec, "reference", domain_in(spec), KINDS, 10.0, 0, wait=6.0)
+    clocks.wall += 5.0
+    searching._start()
+    assert searching.start_took == 5.0
+    assert searching.until(0.1) == searching.until(1.0) == 1.0
+    clocks.wall += 1.0
+    assert searching._budget.is_spent
