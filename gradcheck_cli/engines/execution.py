@@ -37,6 +37,10 @@ def _is_complex(dtype: Any) -> bool:
     return "complex" in str(dtype)
 
 
+ALONE = "alone"
+"""What the kernel of such a step is called, after a dot."""
+
+
 @dataclass(slots=True)
 class Slot:
     """A value of the run. `structural`: the array was made from nothing (`zeros_like`), so its
@@ -70,6 +74,7 @@ class Step:
     moves           it rounds nothing: every number of its result is one that it took, or its
                     negative or size
     kept            its results are stored, and no later operation computes them again for itself
+    alone           nothing was compiled with it that makes its arguments, or takes its results
     """
 
     name: str
@@ -86,6 +91,7 @@ class Step:
     of_choices: Callable[[Sequence[High]], Sequence[High]] | None = None  # `exact`, of masks alone
     live: Callable[[Sequence[Native]], Sequence[Native]] | None = None  # `low`, with its derivative
     kept: bool = False
+    alone: bool = False
 
 
 class Conversions(Protocol):

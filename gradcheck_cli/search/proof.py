@@ -447,8 +447,16 @@ class Proof:
         limit = self._half * _MARGIN - value.d
         least = np.maximum(value.least, self._rounding.normal)
         with np.errstate(over="ignore"):
-            right = (limit > 0) & (value.a <= limit * least)
+            right = (limit > 0) & (self._if_it_counts(value) <= limit * least)
         return np.asarray(right | (value.most < self._rounding.normal))
+
+    def _if_it_counts(self, x: Enclosed) -> Array:
+        """The absolute error of numbers that are not below the smallest normal one. A number that
+        is flushed to 0 is off by itself, so that it is not above a / (1 - d)."""
+        with np.errstate(all="ignore"):
+            least = x.a / (1 - x.d) * (1 + 2.0**-40)
+            small = (x.d < 1) & (least < self._rounding.normal)
+        return np.where(small, x.unless_0.a, x.a)
 
     def _sharper(
         self, output: int, known: Enclosed, boxes: _Boxes, wanted: Array
@@ -586,10 +594,12 @@ class Proof:
         top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
         limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
         counts = ~(g.most < limit)
-        lost = counts & ~((1 - g.d) * np.maximum(limit, g.least) > g.a)
+        errors = self._if_it_counts(g)
+        lost = counts & ~((1 - g.d) * np.maximum(limit, g.least) > errors)
         allowed = self._half * _MARGIN - g.d
         small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal
-        return lost, ~(((allowed > 0) & (g.a <= allowed * top)) | small)
+        errors = errors if g.lo.shape[1] == 1 else g.a  # beside larger entries it counts
+        return lost, ~(((allowed > 0) & (errors <= allowed * top)) | small)
 
 
 class _Boxes:

@@ -53,6 +53,7 @@ SCOPE = "gradcheck_node_"
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
 _COMPILED = ("jit", "pjit")
+_ALONE = ("div",)  # primitives that are computed in another way beside others
 
 
 class _Conversions(Arrays):
@@ -77,6 +78,7 @@ class JaxRecorder:
         self._opened: set[Any] = set()  # primitives that are taken apart
         self._stored: list[bool] | None = []  # results of a jaxpr that are kept; None: all are
         self._kept: list[bool] = []  # results of the equation that are
+        self._alone = False  # whether its arguments are made outside of its compiled call
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
         given: list[bool] = []
@@ -134,6 +136,8 @@ class JaxRecorder:
         stored = None if self._stored is None else _stored(jaxpr, live, self._stored)
         for equation in live:
             self._kept = [stored is None or x in stored for x in equation.outvars]
+            given = (isinstance(x, core.Literal) or x not in jaxpr.invars for x in equation.invars)
+            self._alone = stored is None or not any(given)
             stack = str(equation.source_info.name_stack)
             named = _NODE.findall(stack)
             results = self._equation(
@@ -298,6 +302,7 @@ class JaxRecorder:
         results = [self._slot(y) for y in step.low([self._value(i) for i in step.args])]
         step.results = tuple(results)
         step.kept = bool(self._kept) and all(self._kept)
+        step.alone = step.kept and self._alone and step.name in _ALONE
         step.elementwise = step.name in POINTWISE or elementwise(ROWS.get(step.name))
         self.execution.add_step(step)
         return results

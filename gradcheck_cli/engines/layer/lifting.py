@@ -23,7 +23,7 @@ from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.execution import Execution, Step
+from gradcheck_cli.engines.execution import ALONE, Execution, Step
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -171,7 +171,7 @@ class _Lifting:
         numbers = [s for s in step.results if s in self._read and self._is_written(s)]
         if not numbers or (step.exact is None and self._is_choice(step)):
             return  # indices, or a mask of masks
-        self._write_at(step.place, step.name)
+        self._write_at(step.place, f"{step.name}.{ALONE}" if step.alone else step.name)
         before = self._writer.size
         for slot, value in zip(step.results, self._symbolic_results(step, numbers), strict=True):
             if slot in numbers and isinstance(value, Symbol):

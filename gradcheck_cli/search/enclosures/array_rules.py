@@ -29,6 +29,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
 from gradcheck_cli.search.enclosures.rules import (
     RULES,
     Rule,
+    is_spaced,
     multiply,
     negative,
     products,
@@ -246,7 +247,7 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         ahead = one.lo - one.error > other.hi + other.error
         d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
     bad, undefined = x.bad | y.bad, x.undefined | y.undefined
-    return unrounded(lo, hi, d, up(a), bad, undefined)
+    return replace(unrounded(lo, hi, d, up(a), bad, undefined), gap=np.minimum(x.away, y.away))
 
 
 @rule("minimum")
@@ -379,15 +380,19 @@ def accumulated(
     d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
     d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
     a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
-    if rounding.flush:  # partial sums that cancel are flushed, too
+    apart, spaced = np.zeros(()), np.zeros((), np.bool_)
+    if rounding.flush:  # partial sums are flushed, too, if the numbers cancel
         kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
-        a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
+        spaced = np.all(is_spaced(rounding, x), axis=axes, keepdims=keepdims)
+        a = up(a + np.where(kept | spaced, 0.0, max(count - 2, 0) * rounding.normal))
+        away = np.min(x.away, axis=axes, keepdims=keepdims, initial=np.inf)
+        apart = np.where(kept, away, 0.0) / scale
     # no part of it may overflow
     bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
     once = rounding.unit if scale == 1 else rounding.quotient
     once = 0.0 if count <= 1 and scale == 1 else once
-    least = rounding.least if scale != 1 else sums(rounding)
-    mean = Enclosed(lo, hi, d, a / scale, bad, undefined)
+    least = rounding.least if scale != 1 else np.where(spaced, 0.0, sums(rounding))
+    mean = Enclosed(lo, hi, d, a / scale, bad, undefined, gap=apart)
     found = rounded(rounding, mean, relative=once, least=least, above=above, below=below)
     return relative(found)
 

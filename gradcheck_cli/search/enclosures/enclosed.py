@@ -306,7 +306,7 @@ def rounded(
     *,
     relative: Bounds | float | None = None,
     in_ulps: bool = False,
-    least: float | None = None,
+    least: Bounds | float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
     plain: Flags | bool = False,

@@ -207,7 +207,9 @@ class BoxProgram:
                 found.values[index] = self._constant(node)
             else:
                 threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-                rounding = rounding_of(node, self.rounding)
+                rounding = rounding_of(
+                    node, self.rounding, bool(node.args) and node.args[-1] in moves
+                )
                 step = Step(index, node, own.get(index), facts.get(index), rounding, threshold)
                 if moves.intersection(node.args):
                     if node.op == "where" and not self.rounding.exact:

@@ -38,8 +38,9 @@ view where xlogy zeros zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
-cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos cosh cumprod cumsum
-digamma div dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow
+cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos cosh cumprod
+cumsum digamma div div.alone dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt
+integer_pow
 is_finite le lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max
 reduce_min reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice sort split sqrt
 square squeeze stack stop_gradient sub tan tanh transpose unstack
@@ -125,9 +126,9 @@ every 31st of float32 and all where their errors are largest, and at ten million
 float64. They count as a fifth more at least, since vector units of other kinds may fuse a product
 with a sum (`python -m tests.fuzz.library --engine jax`)."""
 
-_DIVIDES = "RealDiv"
-"""TensorFlow's division, which is rounded once, of arrays and by single numbers. JAX's is not: of
-arrays that are repeated, as a single number is, XLA takes the reciprocal first."""
+_DIVIDES = ("RealDiv", "div.alone")
+"""Divisions that are rounded once. XLA takes the reciprocal of a divisor that is a constant, or is
+repeated, as a single number is for an array, if both are compiled together."""
 
 LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute
@@ -196,12 +197,12 @@ def identity(node: Node) -> str | None:
     return node.text if kernel in _KERNELS else ""
 
 
-def rounding_of(node: Node, rounding: Rounding) -> Rounding:
-    """How the kernel of a node rounds on an engine that rounds so."""
+def rounding_of(node: Node, rounding: Rounding, moves: bool) -> Rounding:
+    """How the kernel of a node, whose last argument `moves`, rounds on an engine that rounds so."""
     kernel, unit = kernel_of(node), rounding.unit
     if not rounding.loose:
         return rounding.with_library_ulps(ULPS.get(kernel))
-    if kernel == _DIVIDES:
+    if kernel in _DIVIDES and (moves or not rounding.again):
         return replace(rounding, inverts=False)
     if kernel not in LOOSE_ULPS:
         return rounding

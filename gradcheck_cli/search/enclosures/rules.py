@@ -69,7 +69,10 @@ def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
         return x
     small = (x.least - x.error < rounding.normal) & ~(x.away > rounding.normal)
     nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
-    taken = np.where(small & ~nothing, np.minimum(rounding.normal, x.most), 0.0)
+    exact_or_0 = (x.d == 0) & (x.a <= x.flushed)
+    most = np.where(exact_or_0, rounding.normal - rounding.subnormal, rounding.normal)
+    taken = np.where(small & ~nothing, np.minimum(most, x.most), 0.0)
+    taken = np.maximum(taken - x.flushed, 0.0)  # what is 0 is not flushed once more
     a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
     flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
     return replace(x, a=a, flushed=flushed)
@@ -95,28 +98,41 @@ def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
 def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |x + y| + ax + ay if x and y have one sign; else the errors dx |x| and dy
     |y| remain. A sum that underflows is exact. A number that overflows still does after something
-    much smaller is added."""
+    much smaller is added, and what is flushed is next to nothing beside a larger number."""
     if rounding.exact:
         ends = x.lo + y.lo, x.hi + y.hi
         above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
         return ranged(Enclosed(*ends, x.d, x.a, *flags(x, y)), above, below)
+    (x, by_x), (y, by_y) = _beside(rounding, x, y), _beside(rounding, y, x)
     lo, hi = x.lo + y.lo, x.hi + y.hi
     alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
     errors, sizes = (
         np.stack(np.broadcast_arrays(*pair)) for pair in ((x.d, y.d), (x.most, y.most))
     )
     d, stays = shared(alike, errors, sizes, np.minimum(np.abs(lo), np.abs(hi)), (0,), False)
-    a = x.a + y.a + up(stays)
+    d, a = up(d + by_x + by_y), x.a + y.a + up(stays)
     above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
     gap = np.minimum(_spacing(rounding, x), _spacing(rounding, y))
     total = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
-    least = sums(rounding)
+    least = np.where(is_spaced(rounding, x) & is_spaced(rounding, y), 0.0, sums(rounding))
     found = rounded(
         rounding, total, in_ulps=True, least=least, above=above, below=below, plain=True
     )
     return relative(_overflowing(found, kept))
+
+
+def _beside(rounding: Rounding, x: Enclosed, y: Enclosed) -> tuple[Enclosed, Bounds]:
+    """x without what it loses by being flushed, and that loss as a part of x + y: where x is
+    computed as 0, |x| is at most a / (1 - d), so that |x + y| is not below |y| - a / (1 - d)."""
+    if not rounding.flush:
+        return x, np.zeros(())
+    part = np.asarray(x.flushed / (y.least - up(x.a / (1 - x.d))))
+    found = (part >= 0) & (part < rounding.unit**2) & (x.d < 1) & ~x.bad
+    without = x.unless_0
+    a, flushed = np.where(found, without.a, x.a), np.where(found, 0.0, x.flushed)
+    return replace(x, a=a, flushed=flushed), np.where(found, up(part), 0.0)
 
 
 def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
@@ -124,6 +140,17 @@ def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
     so are their sums."""
     held = (x.d == 0) & (x.a == 0) & (x.least >= rounding.normal)
     return np.where(held, x.least * rounding.unit, np.where(_is_exact_zero(x), np.inf, 0.0))
+
+
+def is_spaced(rounding: Rounding, x: Enclosed) -> Flags:
+    """Whether computed numbers are 0 or so large that no sum of them is subnormal. A number of a
+    dtype is a multiple of u times its size, and a product that is fused with a sum of u^2 times
+    its size."""
+    if not rounding.flush:
+        return np.zeros(x.bad.shape, np.bool_)
+    unit = min(rounding.unit, 2.0**-24)  # half precision may be computed in float32
+    size = np.where(_is_exact_zero(x), np.inf, x.least * (1 - x.d) - x.a)
+    return np.asarray((size * unit**2 > 8 * rounding.normal) & ~x.bad)
 
 
 def shared(
@@ -188,7 +215,8 @@ def times(p: Bounds, q: Bounds) -> Bounds:
 @rule("multiply")
 def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     for one, other in ((x, y), (y, x)):
-        if _is(one, 1.0) and not rounding.flush:
+        if _is(one, 1.0):
+            other = as_flushed(rounding, other)
             whole = replace(other, undefined=one.undefined | other.undefined)
             return _spread(whole, np.broadcast_shapes(x.lo.shape, y.lo.shape))
     above = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0)) | (x is y)
@@ -208,7 +236,17 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     found = rounded(
         rounding, product, relative=u, in_ulps=True, above=above, below=below, plain=True
     )
+    # the product of what is computed as 0 is 0
+    by_x = times(np.asarray(x.flushed), y.most * (1 + y.d) + y.a)
+    by_y = times(np.asarray(y.flushed), x.most * (1 + x.d) + x.a - x.flushed)
+    found = _also_flushed(found, by_x + by_y)
     return _overflowing(_with_zeros(found, _is_exact_zero(x) | _is_exact_zero(y)), kept)
+
+
+def _also_flushed(x: Enclosed, more: Bounds) -> Enclosed:
+    """The same, with a further part of its error that counts only where it is computed as 0."""
+    more = np.where(x.bad | ~np.isfinite(more), 0.0, more) * (1 - 2.0**-40)
+    return replace(x, flushed=np.minimum(x.flushed + more, x.a))
 
 
 def _grows(x: Enclosed, y: Enclosed) -> Flags:
@@ -313,6 +351,7 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     found = rounded(
         rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
     )
+    found = _also_flushed(found, np.asarray(x.flushed / (y.least * (1 - r))))
     found = _with_zeros(found, _is_exact_zero(x) & ~hits & ~soft)
     return replace(
         found,
