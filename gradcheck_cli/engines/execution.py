@@ -123,7 +123,8 @@ class Arrays:
 class Execution:
     """One recorded run. `target` is the slot of the traced derivative, `place` the flat index of
     the traced entry in it; `output` is the slot of the program's output. The numbers of the slots
-    in `deciding` chose a branch or the number of turns of a loop."""
+    in `deciding` chose a branch or the number of turns of a loop. `is_general`: what is recorded
+    should hold for other numbers, too, as far as operations can be recorded so."""
 
     conversions: Conversions
     slots: list[Slot] = field(default_factory=list)
@@ -132,6 +133,7 @@ class Execution:
     place: int = 0
     output: int | None = None
     deciding: list[int] = field(default_factory=list)
+    is_general: bool = False
 
     def add_slot(self, native: Native, format: FloatFormat | None) -> int:
         self.slots.append(Slot(native, format))

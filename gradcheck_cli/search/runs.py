@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.search.box import Domain, Ordinals
-from gradcheck_cli.search.enclosures.faithful import depends_on_batch
+from gradcheck_cli.search.enclosures.faithful import depends_on_batch, recorded_in
 from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
 from gradcheck_cli.truth.batching import NotBatched, batched, tiled
 
@@ -110,10 +110,12 @@ class Runner:
         return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
 
     def full_problem(self, point: Ordinals) -> Problem:
-        """The problem of the value and every row of the Jacobian in float64 at a point (D,)."""
+        """The problem of the value and every row of the Jacobian at a point (D,), in float64, or in
+        the dtype whose program is another one."""
         rows = np.eye(int(np.prod(self._shape))).reshape(-1, *self._shape)
         values = self.domain.values(point)
-        return replace(self._problem(self.program, values, rows), dtype="float64")
+        own = self._problem(self.program, values, rows)
+        return replace(own, dtype=recorded_in(self.program, self.engine, own.dtype))
 
     def _no_answer(self) -> Answers:
         """The answers at one point without an answer: nan, and not `answered`."""

@@ -32,6 +32,7 @@ from gradcheck_cli.engines.jax.kernels import (
     ROWS,
     of_pairs,
 )
+from gradcheck_cli.engines.jax.kernels.matrices import is_solved_by_factors, solved
 from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
 from gradcheck_cli.engines.jax.wide import (
     AS_THEY_WERE,
@@ -162,6 +163,8 @@ class JaxRecorder:
             self.execution.deciding.append(chosen)
             return run(params["branches"][int(self._value(chosen))], rest)
         if name == "custom_linear_solve":
+            if self.execution.is_general and is_solved_by_factors(params):
+                return self._solution(equation, args, node, backward)
             return run(*solving(params, args))
         if name == "while":
             return self._while(params, args, run)
@@ -256,6 +259,26 @@ class JaxRecorder:
 
         step = Step(name, tuple(args), (), low, wide, partial(on_places, wide), True, live=live)
         return self._add(step)[0]
+
+    def _solution(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        """Record the solution of equations by LU factors, which hold for this matrix alone, as one
+        operation on the matrix and the right sides."""
+        name, kernel = equation.primitive.name, partial(solved, **equation.params)
+        like = self._value(args[-1]).dtype
+
+        def wide(given: Sequence[Array]) -> list[Array]:
+            return [np.asarray(kernel(*map(np.asarray, given)))]
+
+        def low(given: Sequence[Any]) -> list[Any]:
+            with jax.enable_x64(True):
+                return [jax.device_put(y.astype(like)) for y in wide(given)]
+
+        phase: Phase = "backward" if backward else "forward"
+        exact = partial(on_balls, kernel)
+        ends = args[0], args[-1]
+        return self._add(Step(name, ends, (), low, wide, exact, False, node, phase))
 
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool

@@ -46,6 +46,7 @@ def gradient_program(fw: Framework, prepared: Prepared, problem: Problem) -> Gra
 def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientProgram:
     program = prepared.program
     recorder = fw.recorder()
+    recorder.execution.is_general = True
     if isinstance(recorder, Observer):  # NumPy shows only what is done to watched arrays
         template = prepared.template
         watched = (recorder.watch(x) if _is_numpy_float(x) else x for x in template)

@@ -39,11 +39,11 @@ view where xlogy zeros zeros_like
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
 cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos cosh cumprod
-cumsum digamma div div.alone dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt
-integer_pow
-is_finite le lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max
-reduce_min reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice sort split sqrt
-square squeeze stack stop_gradient sub tan tanh transpose unstack
+cumsum custom_linear_solve digamma div div.alone dot_general eq erf erf_inv erfc exp exp2
+expand_dims expm1 gather ge gt integer_pow is_finite le lgamma log log1p logistic lt max min mul
+ne neg not or pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt scatter-add
+select_n sign sin sinh slice sort split sqrt square squeeze stack stop_gradient sub tan tanh
+transpose unstack
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
@@ -144,14 +144,23 @@ how those beside it are computed."""
 
 
 _BY_DTYPE = {"jax": frozenset(("log_ndtr", "erfcx"))}
-"""Rows for which an engine has another program in each dtype; what is recorded is that of
-float64."""
+"""Rows for which an engine has another program in each dtype: it chooses between approximations at
+other thresholds. Those of float32 are recorded in float32; half precision has none."""
+
+
+def recorded_in(formula: Program, engine: str, dtype: str) -> str:
+    """The dtype in which the program of an engine is recorded that is searched in this dtype."""
+    rows = _BY_DTYPE.get(engine, frozenset())
+    differs = any(node.op in rows for node in formula.nodes)
+    return dtype if differs and dtype == "float32" else "float64"
 
 
 def of_one_dtype(formula: Program, engine: str, dtype: str) -> str:
     """The first operation of a formula whose recorded program is not the one in this dtype; empty
     if there is none."""
-    rows = _BY_DTYPE.get(engine, frozenset()) if dtype != "float64" else frozenset()
+    if dtype in ("float64", recorded_in(formula, engine, dtype)):
+        return ""
+    rows = _BY_DTYPE.get(engine, frozenset())
     found = (node.op for node in formula.nodes if node.op in rows)
     return next(
         (f"`{op}` is recorded in float64, and is another program in {dtype}" for op in found), ""
