@@ -90,6 +90,23 @@ def test_what_depends_on_an_order_holds_for_all_orders_or_is_no_program(
     np.testing.assert_allclose(slope.ravel(), right.gradients["x"].values.ravel(), rtol=1e-14)
 
 
+@pytest.mark.parametrize("model", ["sum(inv(x) * x)", "sum(solve(x, x * x)[0])", "trace(inv(x))"])
+def test_jax_solves_equations_in_one_step_whatever_rows_are_exchanged(
+    model: str, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    here, there = np.array([[3.0, 1.0], [0.5, 2.0]]), np.array([[0.1, 2.0], [3.0, 1.0]])
+    made, rows = program(model, {"x": here}), Projection(rows=np.ones(1))
+    ask = Problem(made, {"x": here}, ("x",), "float64", "float64", "reverse", rows)
+    called = engine_called("jax")
+    found = engine_program(called, ask)
+    assert found.program is not None, found.reason
+    nodes = PlainFunction(found.program, "float64").nodes({"x": there, **found.constants})
+    right = called.evaluate(replace(ask, values={"x": there}))
+    value, slope = (nodes[place] for place in found.program.outputs if place is not None)
+    np.testing.assert_allclose(value, right.output, rtol=1e-13)
+    np.testing.assert_allclose(slope.ravel(), right.gradients["x"].values.ravel(), rtol=1e-13)
+
+
 WITHIN_A_CALL = {
     "sin(x * x) * x": 0,
     "x * exp(-x) / (1 + x)": 0,
