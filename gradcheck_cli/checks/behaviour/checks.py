@@ -84,8 +84,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     inputs = problem.inputs.values()
     known = knowledge_of(problem.implementation.live).get(MOVING, 0)
     is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
-    is_compiled = bool(engine.capabilities.stages)
-    answer = _in_float32(engine, problem) if is_large or is_compiled else None
+    answer = _in_float32(engine, problem) if is_large else None
     if answer is not None:
         return answer
     subjects = Subjects(engine, problem)
@@ -99,7 +98,9 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if reason is None:
             raise
         return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
-    if not is_large and moving_size(subject) >= LARGE:  # its parameters are large
+    # its parameters are large, or it is compiled in float64, too
+    is_slow = moving_size(subject) >= LARGE or bool(subject.stages)
+    if is_slow and not is_large and problem.dtype == "float32":
         subject.close()
         answer = _in_float32(engine, problem)
         if answer is not None:

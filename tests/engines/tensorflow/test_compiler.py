@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projection
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
@@ -19,7 +20,7 @@ from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.tensorflow import compiler
 from gradcheck_cli.engines.tensorflow.compiler import GRAPH, RETRACED, Compiled, _AmongZeros
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
-from tests.checks.making import subject_of
+from tests.checks.making import layer_problem, subject_of
 
 X = np.array([0.3, -1.2, 2.1])
 Y = np.array([1.7, 0.4, -0.6])
@@ -163,6 +164,21 @@ def test_the_value_of_a_layer_is_compiled_with_and_without_gradients(
     subject = subject_of(engine, lambda x: tf.math.log(tf.exp(x)), x=np.array([800.0]))
     for tracking in (True, False):
         assert subject.run(Call(tracking=tracking)).output == 800.0
+
+
+def test_the_behaviour_of_a_layer_is_checked_uncompiled(
+    engine_called: Callable[[str], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    graphs = Recent[Any, Any](64)
+    monkeypatch.setattr(compiler, "_GRAPHS", graphs)
+    made = layer_problem(lambda x, y: tf.sin(x) * y, {"x": X, "y": Y}, dtype="float32")
+    answer = behave(engine, replace(made, behaviour=True))
+    assert answer.failure is None
+    assert answer.findings == ()
+    assert len(graphs) == 0
 
 
 @pytest.mark.exhaustive
