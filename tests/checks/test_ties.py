@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND
 from tests.checks.making import examined
 from tests.checks.test_verdicts import function
 
@@ -125,4 +126,18 @@ def test_a_right_gradient_beside_many_kinks_is_not_called_wrong() -> None:
 )
 def test_a_jump_within_the_rounding_of_the_inputs_accuses_nobody(layer: Any, dtype: str) -> None:
     answer = examined(layer, {"x": np.array([0.3, 0.7, -0.1, 0.3], dtype)}, dtype=dtype)
+    assert not [f for f in answer.findings if f.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: F.smooth_l1_loss(x, torch.full_like(x, 0.2), beta=0.1, reduction="none"),
+        lambda x: F.huber_loss(3 * x, torch.full_like(x, 0.2), delta=0.1, reduction="none"),
+        lambda x: torch.where(3 * x < 0.3, x**2, x**3),
+    ],
+)
+def test_a_second_derivative_may_jump_within_the_rounding_of_the_inputs(layer: Any) -> None:
+    x = np.array([0.1, 0.3, 0.7], np.float32)
+    answer = examined(layer, {"x": x}, dtype="float32", modes=(*FIRST_ORDER, *SECOND))
     assert not [f for f in answer.findings if f.severity == "error"]

@@ -352,7 +352,9 @@ def _beside_kinks(
 
     unit = FORMATS[request.dtype].unit_roundoff
     nodes = inlined(request.program).nodes
-    kinked = any(node.op in ROWS and ROWS[node.op].kinks_at is not None for node in nodes)
+    # a second derivative may jump where an operation has no kink of its own, as huber does
+    kinked = any(mode not in FIRST_ORDER for mode in request.projections)
+    kinked |= any(node.op in ROWS and ROWS[node.op].kinks_at is not None for node in nodes)
     if not kinked or unit <= FORMATS["float64"].unit_roundoff:  # no float64 lies between others
         return {}
     condition = {key: cost.known_condition.copy() for key, cost in costs.items()}
