@@ -51,6 +51,7 @@ CauseKind = Literal[
     "inaccurate kernel",
     "wrong rule",
     "detached path",
+    "gradient hook",
     "iterative solution",
     "reparameterised sample",
     "operation's rule",

@@ -373,7 +373,7 @@ class WrongGradients:
             return None  # the error depends on the precision: rounding causes it
         for cut in cuts:
             if differs(cut.gradients, worst.truth) <= MATCHES * off:
-                return _detached(finding, cut)
+                return _hooked(finding, cut) if cut.is_hook else _detached(finding, cut)
         written = next((_overwrite_cause(finding, cut) for cut in cuts if cut.overwrites), None)
         return written or self._cause_by_holding(finding, traced, cuts)
 
@@ -513,14 +513,32 @@ def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
     return Rule(call.backward, call.positions.get(name, 0), False, name, call.moving)
 
 
+def _hooked(finding: Finding, hook: GradientBarrier) -> Cause:
+    return cause_at(
+        finding,
+        hook.name,
+        hook.place,
+        phase="backward",
+        detail=f"a hook changes the gradient of `{finding.input}`",
+        story=f"without the hook {_otherwise(finding)}",
+        kind="gradient hook",
+        proven=True,
+        proof="in a run without this hook, the gradient is right",
+    )
+
+
+def _otherwise(finding: Finding) -> str:
+    worst = finding.worst
+    if worst is None or worst.computed is None:
+        return "there is a gradient"
+    truth, computed = worst.truth or 0.0, worst.computed
+    right, seen = two_texts(_rounded(truth, computed), computed)
+    return f"the entry is {right}, not {seen}"
+
+
 def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     what = " ".join(cut.place.text.split()) or cut.name
-    story = f"with `{what}` in the graph there is a gradient"
-    worst = finding.worst
-    if worst is not None and worst.computed is not None:
-        truth, computed = worst.truth or 0.0, worst.computed
-        right, seen = two_texts(_rounded(truth, computed), computed)
-        story = f"with `{what}` in the graph the entry is {right}, not {seen}"
+    story = f"with `{what}` in the graph {_otherwise(finding)}"
     return cause_at(
         finding,
         cut.name,

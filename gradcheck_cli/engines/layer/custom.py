@@ -94,9 +94,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class GradientBarrier:
-    """A call that detaches a value: `name` is the user's code for it ("detach()").
+    """A call that detaches a value, or a hook that may change a gradient: `name` is the user's code
+    for it ("detach()").
 
-    `gradients` are those of the layer if this call let gradients pass, (n,) by leaf (None: no
+    `gradients` are those of the layer if gradients passed unchanged, (n,) by leaf (None: no
     gradient); None if that is impossible. `overwrites`: without the call, the framework would
     notice that a value needed by the derivative is overwritten.
     """
@@ -105,6 +106,7 @@ class GradientBarrier:
     place: Place
     gradients: ValuesOrNone | None
     overwrites: bool = False
+    is_hook: bool = False
 
 
 @dataclass(frozen=True, slots=True)

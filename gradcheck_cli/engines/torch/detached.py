@@ -8,7 +8,7 @@ second run lets one of these calls through: it returns its argument unchanged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import FrameType
 from typing import Any
@@ -21,10 +21,12 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.hooks import Hook
 
 _DATA = torch.Tensor.data.__get__
 _SWITCH = torch._C._set_grad_enabled  # the mode sees it as a call
 _NO_GRAD = "torch.no_grad()"
+HOOK = "register_hook()"
 _MADE_NEW = ("_like", "new_")  # calls that take a shape from a tensor, but no numbers
 _AFTER_ANOTHER = ("to", "type_as", "view_as", "expand_as", "reshape_as")  # of their first argument
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
@@ -67,6 +69,8 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
             with torch.enable_grad():
                 return func(*args, **kwargs)
         if serial in opened.serials and args:
+            if opened.name == HOOK:
+                return func(args[0], lambda gradient: None)
             return args[0]
         return func(*args, **kwargs)
 
@@ -76,7 +80,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
 
     def _look(self, serial: int, func: Any, result: Any) -> None:
         name = name_of(func)
-        if name is None or not is_cut(name, result):
+        if name is None or not (name == HOOK or is_cut(name, result)):
             return
         if not torch.is_grad_enabled() and name not in ("detach()", "data"):
             if in_a_function():
@@ -89,21 +93,30 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
         self.cuts.setdefault(key, _Cut(name, place)).serials.add(serial)
 
 
-def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
-    """The gradients as they are, and with each cut let through in turn. `run` makes a forward and a
-    backward pass, and returns the gradients by leaf."""
+def uncut(
+    run: Callable[[], Mapping[str, Any]], hooks: Sequence[Hook]
+) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
+    """The gradients as they are, and with each cut let through and each hook left out in turn.
+    `run` makes a forward and a backward pass, and returns the gradients by leaf. `hooks` are those
+    that are there before."""
     with _Mode() as seen:
         plain = run()
     found = []
     for cut in list(seen.cuts.values())[:MOST_CUTS]:
         gradients, overwrites = None, False
-        if cut.name in ("detach()", "data", _NO_GRAD):
+        if cut.name in ("detach()", "data", _NO_GRAD, HOOK):
             try:
                 with _Mode(cut):
                     gradients = run()
             except RuntimeError as error:  # the layer writes to a saved value or to a leaf
                 overwrites = "modified by an inplace operation" in str(error)
-        found.append(GradientBarrier(cut.name, cut.place, gradients, overwrites))
+        is_hook = cut.name == HOOK
+        found.append(GradientBarrier(cut.name, cut.place, gradients, overwrites, is_hook))
+    for hook in hooks[:MOST_CUTS]:
+        place = hook.place
+        if place is not None:
+            with hook.removed():
+                found.append(GradientBarrier(HOOK, place, run(), is_hook=True))
     return plain, found
 
 
@@ -116,6 +129,8 @@ def name_of(func: Any) -> str | None:
     if func == _DATA:
         return "data"
     name = getattr(func, "__name__", "")
+    if name == "register_hook":
+        return HOOK
     if name in ("detach", "detach_", *AS_NUMBERS):
         return "detach()" if name == "detach" else f"{name}()"
     if name == "__get__" or any(part in name for part in _MADE_NEW):

@@ -662,7 +662,7 @@ class TorchSubject(LayerSubject):
         from gradcheck_cli.engines.torch.detached import uncut
 
         with as_written(self.torch), self.state.leaves_kept():
-            return uncut(lambda: self.run(Call(cotangents=row[None])).row(0))
+            return uncut(lambda: self.run(Call(cotangents=row[None])).row(0), self.state.hooks)
 
     def close(self) -> None:
         if not (self._is_a_plain_function and leave(self)):

@@ -3,7 +3,6 @@ shapes before, and modules that choose their parameters by the first numbers the
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 
 from gradcheck_cli.domain.dtypes import Values
 from gradcheck_cli.engines.layer.binding import arrange
+from gradcheck_cli.engines.torch.hooks import copy_with_hooks
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -40,7 +40,7 @@ def initialised(
     if is_lazy:
         uncopied = torch.nn.parameter.UninitializedBuffer  # PyTorch cannot copy it
         memo = {id(one): uncopied() for one in own.values() if isinstance(one, uncopied)}
-        module = copy.deepcopy(module, memo)
+        module = copy_with_hooks(module, memo)
         call(module)
         return module, []
     return _set_by_first_call(module, call)
@@ -52,7 +52,7 @@ def _set_by_first_call(module: Any, call: Callable[[Any], None]) -> tuple[Any, l
     Otherwise the module itself. Its own exceptions come again, and are reported, when it is
     checked."""
     try:
-        made = copy.deepcopy(module)
+        made = copy_with_hooks(module)
         before = _numbers(made)
         call(made)
         first = _numbers(made)

@@ -17,6 +17,7 @@ from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.torch.compiled import compile_as, is_at_hand
 from gradcheck_cli.engines.torch.device_setup import Products, products_of, put_products
+from gradcheck_cli.engines.torch.hooks import Hook, copy_with_hooks, hooks_of
 from gradcheck_cli.engines.torch.memory import Watch
 
 Made = Callable[[str, Array], Any]
@@ -98,6 +99,10 @@ class State:
             )
         return module
 
+    @property
+    def hooks(self) -> list[Hook]:
+        return hooks_of(self._modules)
+
     def rename_clashes(self, arguments: Set[str]) -> None:
         """Rename tensors that have the name of an argument to "self.NAME"."""
         for name in self.named.keys() & arguments:
@@ -127,7 +132,7 @@ class State:
         them, as a normalisation by hooks replaces its weight, and a gradient through them would
         be wrong."""
         try:
-            return copy.deepcopy(module)
+            return copy_with_hooks(module)
         except (TypeError, RuntimeError):
             shared: dict[str, Any] = {}
             memo: dict[int, Any] = {}
@@ -146,7 +151,7 @@ class State:
             if shared:
                 listed = ", ".join(f"`{name}`" for name in shared)
                 self.notes.append(f"cannot be copied: {listed}; a check uses those of your layer")
-            return copy.deepcopy(module, memo | {id(value): value for value in shared.values()})
+            return copy_with_hooks(module, memo | {id(value): value for value in shared.values()})
 
     def _note_padding(self, module: Any, before: str) -> None:
         for name, part in _padded(self.torch, module):

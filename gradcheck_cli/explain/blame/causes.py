@@ -60,6 +60,7 @@ CAUSES: dict[CauseKind, str] = {
     "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A value that depends on the input is taken out of the graph, so its "
     "derivative is lost.",
+    "gradient hook": "A hook of a tensor or a module changes the gradient that passes it.",
     "iterative solution": "The function stops iterating at a tolerance, and its custom "
     "derivative is that of the exact solution. Both are approximations.",
     "reparameterised sample": "The operation draws numbers whose distribution its arguments "

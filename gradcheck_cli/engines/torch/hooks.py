@@ -1,0 +1,59 @@
+"""Hooks of modules and of their parameters, which may change gradients."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.source_lines import returned
+
+
+def copy_with_hooks(module: Any, memo: dict[int, Any] | None = None) -> Any:
+    """A deep copy whose parameters have their hooks and attributes, which PyTorch leaves out."""
+    memo = {} if memo is None else memo
+    made = copy.deepcopy(module, memo)
+    for old, new in zip(module.parameters(), made.parameters(), strict=True):
+        if new is not old:
+            vars(new).update(copy.deepcopy(vars(old), memo))
+            for hook in (old._backward_hooks or {}).values():
+                new.register_hook(hook)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One of the hooks `among` those of a module or a parameter."""
+
+    among: dict[int, Any]
+    key: int
+
+    @property
+    def place(self) -> Place | None:
+        """What it returns, in the user's code."""
+        return returned(self.among[self.key], None)
+
+    @contextmanager
+    def removed(self) -> Iterator[None]:
+        """Without this hook inside the block."""
+        every = dict(self.among)
+        del self.among[self.key]
+        try:
+            yield
+        finally:
+            self.among.clear()
+            self.among.update(every)
+
+
+def hooks_of(modules: Iterable[Any]) -> list[Hook]:
+    """The hooks of the modules, and of their own parameters, that see gradients."""
+    found = []
+    for module in modules:
+        tensors = [tensor for tensor in module._parameters.values() if tensor is not None]
+        owned = (tensor._backward_hooks or {} for tensor in tensors)
+        for among in (module._backward_pre_hooks, module._backward_hooks, *owned):
+            found += [Hook(among, key) for key in among]
+    return found

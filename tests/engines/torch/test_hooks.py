@@ -1,0 +1,97 @@
+"""Hooks that change gradients, and hooks that only look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gradcheck_cli.engines.torch.hooks import copy_with_hooks, hooks_of
+from tests.checks.making import examined
+
+
+class OfATensor(nn.Module):
+    def forward(self, x: Any) -> Any:
+        h = torch.sin(x)
+        if h.requires_grad:
+            h.register_hook(lambda gradient: gradient / 2)
+        return 3 * h
+
+
+class OfAParameter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([0.3, -1.2]))
+        self.weight.register_hook(lambda gradient: gradient * torch.tensor([1.0, 0.0]))
+
+    def forward(self, x: Any) -> Any:
+        return torch.tanh(self.weight * x)
+
+
+def doubled(module: Any, inputs: Any, outputs: Any) -> Any:
+    return (2 * inputs[0],)
+
+
+class OfAModule(nn.Module):
+    def __init__(self, before: bool = False) -> None:
+        super().__init__()
+        self.tanh = nn.Tanh()
+        if before:
+            self.tanh.register_full_backward_pre_hook(lambda module, outputs: (-outputs[0],))
+        else:
+            self.tanh.register_full_backward_hook(doubled)
+
+    def forward(self, x: Any) -> Any:
+        return self.tanh(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "input", "text"),
+    [
+        (OfATensor(), "x", "h.register_hook(lambda gradient: gradient / 2)"),
+        (OfAParameter(), "weight", "gradient * torch.tensor([1.0, 0.0])"),
+        (OfAModule(), "x", "(2 * inputs[0],)"),
+        (OfAModule(before=True), "x", "(-outputs[0],)"),
+    ],
+)
+def test_a_hook_that_changes_a_gradient_is_the_cause(module: Any, input: str, text: str) -> None:
+    answer = examined(module, {"x": [0.5, 2.0]}, modes=("reverse",))
+    (found,) = [finding for finding in answer.findings if finding.code == "GC101"]
+    assert found.input == input
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.text) == ("gradient hook", text)
+    assert found.cause.proven
+
+
+def test_hooks_that_only_look_change_nothing() -> None:
+    module = nn.Linear(2, 2)
+    seen: list[Any] = []
+    module.register_full_backward_hook(lambda module, inputs, outputs: seen.append(outputs))
+    module.weight.register_hook(seen.append)
+    assert not examined(module, {"input": [[0.5, 2.0]]}, modes=("reverse",)).findings
+    assert seen
+
+
+def test_a_parameter_keeps_its_attributes() -> None:
+    module = nn.Linear(2, 2)
+    module.weight.scale = [3.0]
+    copied = copy_with_hooks(module)
+    assert copied.weight.scale == [3.0]
+    assert copied.weight.scale is not module.weight.scale
+    assert copied.weight is not module.weight
+
+
+def test_a_hook_is_left_out_for_a_while() -> None:
+    module = copy_with_hooks(OfAParameter())
+    (hook,) = hooks_of(module.modules())
+    weight, x = module.weight, torch.ones(2)
+
+    def gradient() -> Any:
+        return torch.autograd.grad((weight * x).sum(), weight)[0].tolist()
+
+    assert gradient() == [1.0, 0.0]
+    with hook.removed():
+        assert gradient() == [1.0, 1.0]
+    assert gradient() == [1.0, 0.0]
