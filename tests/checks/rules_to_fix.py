@@ -235,6 +235,21 @@ def jax_cosine() -> Any:
     return cosine
 
 
+def jax_product() -> Any:
+    """One function for each argument."""
+    import jax
+
+    @jax.custom_jvp
+    def product(x: Any, w: Any) -> Any:
+        return x * w
+
+    product.defjvps(
+        lambda t, value, x, w: t * w,
+        lambda t, value, x, w: t * w,
+    )
+    return product
+
+
 def jax_pair() -> Any:
     import jax
     import jax.numpy as jnp

@@ -507,6 +507,8 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
 
 def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
     """The rule that computes the derivative with respect to an argument."""
+    if call.terms.get(name) is not None:
+        return Rule(call.terms[name], None, True, name, (name,))
     of_both = call.jvp is not None and call.backward is call.jvp  # reverse mode transposes the jvp
     if mode == "forward" or of_both:
         return Rule(call.jvp, call.tangent, True, name, call.moving)

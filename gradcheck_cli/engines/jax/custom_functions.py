@@ -4,7 +4,7 @@ call."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -164,6 +164,7 @@ def _described(call: _Call) -> CustomCall | None:
     stated = call.function.bwd if reverse else call.function.jvp
     rank = {index: index - sum(other < index for other in apart) for index in call.indices}
     names = call.names
+    terms = _terms(stated)
     stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
     return CustomCall(
         name=_name_of(call.function),
@@ -177,9 +178,19 @@ def _described(call: _Call) -> CustomCall | None:
         backward=stated,
         jvp=None if reverse else stated,
         tangent=1,
+        terms={names[p]: terms[rank[call.indices[p]]] for p in places} if terms else {},
         place=call.place,
         stops=_stops(call.function),
     )
+
+
+def _terms(jvp: Any) -> Sequence[Any]:
+    """The functions that the user gave to `defjvps`, which made this rule of them; empty if the
+    user wrote the rule. None in place of a function: a derivative of 0."""
+    if getattr(jvp, "__module__", None) != jax.custom_jvp.__module__:
+        return ()
+    found: Sequence[Any] = inspect.getclosurevars(jvp).nonlocals.get("jvps", ())
+    return found
 
 
 def _stops(function: Any) -> dict[Mode, Place | None]:

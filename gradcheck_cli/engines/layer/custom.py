@@ -53,6 +53,8 @@ class CustomCall:
     backward   the user's function that states the derivative, where it is known
     jvp        the same for forward mode
     tangent    which part of what that returns is the tangent (None: all of it)
+    terms      the user's functions that state one summand of the jvp each, by argument
+               (`jax.custom_jvp.defjvps`)
     place      the line of the call
     once       the framework was asked to refuse derivatives of the backward
     lone_jvp   the framework runs its jvp without an outer forward mode
@@ -71,6 +73,7 @@ class CustomCall:
     backward: Any = None
     jvp: Any = None
     tangent: int | None = None
+    terms: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     once: bool = False
     lone_jvp: bool = False

@@ -193,6 +193,7 @@ def test_a_fix_is_tried_in_the_layer_that_calls_the_function() -> None:
     ("engine", "made", "inputs", "after"),
     [
         ("jax", rules.jax_cosine, VECTOR, "-(t * jnp.sin(x))"),
+        ("jax", rules.jax_product, {**VECTOR, "w": [1.0, 3.0, 0.5]}, "t * x"),
         ("jax", rules.jax_pair, VECTOR, "-(t * jnp.sin(x))"),
         ("jax", rules.jax_swish, VECTOR, "g * (s + x * s * (1 - s))"),
         (
