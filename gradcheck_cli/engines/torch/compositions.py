@@ -50,11 +50,14 @@ def _of_real(func: Any) -> Callable[..., Any] | None:
         return None
     if func.has_kernel_for_dispatch_key(_COMPOSITE):
         return cast(Callable[..., Any], func.decompose)
-    return _users_implementation(func) or _table().get(func)
+    return _table().get(func)
 
 
-def _users_implementation(func: Any) -> Callable[..., Any] | None:
+@cache
+def users_implementation(func: Any) -> Callable[..., Any] | None:
     """The Python function of an operator that was made with `torch.library.custom_op`."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return None
     defined = OPDEFS.get(f"{func.namespace}::{func.overloadpacket.__name__}")
     if defined is None:
         return None

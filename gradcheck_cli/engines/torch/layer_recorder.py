@@ -21,7 +21,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.custom import ForwardPass
 from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, record
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.torch.calls import Call, tensors
+from gradcheck_cli.engines.torch.calls import Call
 from gradcheck_cli.engines.torch.compositions import unfused
 from gradcheck_cli.engines.torch.custom_functions import around_calls, is_separate, replaced_forward
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
@@ -86,27 +86,8 @@ class TorchLayerRecorder(TorchRecorder):
 
     def _forward(self, cls: Any, forward: Callable[..., Any], *args: Any) -> Any:
         call = Call(cls.apply, args if is_separate(cls) else args[1:], {})
-        given = [self._argument_slot(x) for x in call.given]
-        start, versions = len(self.execution.steps), [x._version for x in call.given]
-        result = forward(*args)
-        made = list(tensors(result))
-        if versions == [x._version for x in call.given] and not self._leads(start, given, made):
-            slots = tuple([self._result_slot(y) for y in made])
-            name = f"{cls.__name__}.apply"
-            self._add(name, name, False, tuple(given), slots, call)
-        return result
-
-    def _leads(self, start: int, given: Sequence[int], made: Sequence[Any]) -> bool:
-        """Whether recorded steps, from `start` on, lead from some of the given slots to each of
-        these arrays."""
-        for slot in map(self.slot_of, made):
-            reached = {slot}
-            for step in reversed(self.execution.steps[start:]):
-                if not reached.isdisjoint(step.results):
-                    reached.update(step.args)
-            if reached.isdisjoint(given):
-                return False
-        return True
+        name = f"{cls.__name__}.apply"
+        return self.run_by_parts(name, name, call, lambda: forward(*args))
 
     def _cotangents(self, gives: Mapping[int, int]) -> Callable[[Sequence[Any]], None]:
         def hook(bars: Sequence[Any]) -> None:

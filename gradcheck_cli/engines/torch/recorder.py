@@ -7,7 +7,7 @@ address, shape, strides and dtype. The record keeps all arrays alive, so that no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -19,7 +19,7 @@ from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
 from gradcheck_cli.engines.torch import products
 from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written_positions
-from gradcheck_cli.engines.torch.compositions import composition
+from gradcheck_cli.engines.torch.compositions import composition, users_implementation
 from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
 from gradcheck_cli.engines.trace.exact_kernels import OfRun
 
@@ -107,6 +107,30 @@ class TorchRecorder(Observer):
         for tensor, others in zip(changed, before, strict=True):
             self._scatter(tensor, others)
         return result
+
+    def run_by_parts(self, shown: str, name: str, call: Call, run: Callable[[], Any]) -> Any:
+        """Run a function whose operations are recorded. If they do not lead from its arguments to
+        its results, as where NumPy computes them, record the function as one operation."""
+        given = [self._argument_slot(x) for x in call.given]
+        start, versions = len(self.execution.steps), [x._version for x in call.given]
+        result = run()
+        made = list(tensors(result))
+        if versions == [x._version for x in call.given] and not self._leads(start, given, made):
+            slots = tuple([self._result_slot(y) for y in made])
+            self._add(shown, name, False, tuple(given), slots, call)
+        return result
+
+    def _leads(self, start: int, given: Sequence[int], made: Sequence[Any]) -> bool:
+        """Whether recorded steps, from `start` on, lead from some of the given slots to each of
+        these arrays."""
+        for slot in map(self.slot_of, made):
+            reached = {slot}
+            for step in reversed(self.execution.steps[start:]):
+                if not reached.isdisjoint(step.results):
+                    reached.update(step.args)
+            if reached.isdisjoint(given):
+                return False
+        return True
 
     def _argument_slot(self, x: Any) -> int:
         return self.slot(x) if isinstance(x, torch.Tensor) else self.execution.add_slot(x, None)
@@ -226,6 +250,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         parts = None
         if self._composed and func not in self._open:
             parts = composition(func, args, kwargs)
+            users = None if parts is not None else users_implementation(func)
+            if users is not None:
+                with _Mode(self._recorder, True, self._open | {func}):
+                    return self._recorder.run_by_parts(
+                        _name(func),
+                        _packet(func),
+                        Call(func, args, kwargs),
+                        lambda: users(*args, **kwargs),
+                    )
         if parts is None:
             return self._recorder.run(func, args, kwargs)
         with _Mode(self._recorder, True, self._open | {func}):

@@ -31,6 +31,7 @@ def _backward(ctx: Any, g: Any) -> Any:
     return 2 * g * x**2
 
 
+_backward.__module__ = "torch.derivatives"  # as a rule of the framework's own
 wrong_cube.register_autograd(_backward, setup_context=_setup)
 
 
