@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from gradcheck_cli.domain.codes import Codes
@@ -50,28 +50,35 @@ def expand(paths: Iterable[str]) -> Expanded:
     input.
     """
     search = _Search()
-    files: dict[str, None] = {}
+    files: dict[PurePath, str] = {}  # by their paths, in which `.` means nothing
     for path in paths:
         if path.endswith(".py") and _kind(path) == "file":
             help = f"`gradcheck layer {path}:NAME --input x=2x3` checks a layer in it"
             message = "this is Python code, not a spec"
             search.errors.append(SpecError(Codes.UNREADABLE_FILE, path, message, help=help))
         elif path == STDIN or _kind(path):
-            files.update(dict.fromkeys(search.specs(path)))
+            _add(files, search.specs(path))
         elif glob.has_magic(path):
             matches = [
                 spec
                 for match in sorted(glob.glob(path, recursive=True))
                 for spec in search.specs(match)
             ]
-            files.update(dict.fromkeys(matches))
+            _add(files, matches)
             if not matches:
                 search.errors.append(
                     SpecError(Codes.UNREADABLE_FILE, path, "the pattern matches no spec")
                 )
         else:
             search.errors.append(_missing_file(path))
-    return Expanded(list(files), search.errors, len(search.others - files.keys()))
+    others = set(map(PurePath, search.others))
+    return Expanded(list(files.values()), search.errors, len(others - files.keys()))
+
+
+def _add(files: dict[PurePath, str], names: Iterable[str]) -> None:
+    """Adds those that are not there, however they are written: `a.yaml` is `./a.yaml`."""
+    for name in names:
+        files.setdefault(PurePath(name), name)
 
 
 def _kind(path: str) -> str:

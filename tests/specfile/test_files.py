@@ -75,6 +75,19 @@ def test_what_is_not_there(tree: Path, path: str, message: str, help: str) -> No
     assert (error.code, error.path, error.message, error.help) == ("GC901", path, message, help)
 
 
+def test_each_file_is_run_once_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    for name in ("a.yaml", "deep/b.yaml", "deep/other.yaml"):
+        text = "services: {}\n" if "other" in name else "inputs: {x: 1.0}\nmodel: x\n"
+        (tmp_path / name).write_text(text)
+    found = expand(["./a.yaml", "a.yaml", ".//a.yaml", ".", "deep", "./deep/b*.yaml", "*.yaml"])
+    assert found == (["./a.yaml", "deep/b.yaml"], [], 1)
+    assert expand(["deep", "./deep/other.yaml"]).skipped == 0
+
+
 def test_what_is_there_is_found_beside_what_is_not(tree: Path) -> None:
     files, errors, _ = expand(["specs/none.yaml", "specs/deep"])
     assert (files, len(errors)) == (["specs/deep/c.yaml"], 1)
