@@ -115,12 +115,14 @@ def command(
         place, text = CI[ci]
         extra = f"[{engine}]" if engine in _EXTRAS else "" if target else "[all]"
         files[place] = text.format(extra=extra)
-        if os.path.lexists(file) and not os.path.lexists(place):
-            click.echo(f"kept {file}")
+        if os.path.lexists(file):
             del files[file]
     for name in files:
         if os.path.lexists(name):
-            raise UsageError(f"{name} already exists", "remove it, or --output FILE for the spec")
+            other = ", or --output FILE for the spec" if name == file else ""
+            raise UsageError(f"{name} already exists", f"remove it{other}")
+    if file not in files:
+        click.echo(f"kept {file}")
     for name, text in files.items():
         new_file(name, text)
         click.echo(f"wrote {name}")

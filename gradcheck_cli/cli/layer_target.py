@@ -190,9 +190,11 @@ def _pair_of(flag: str) -> Callable[[str], tuple[str, str]]:
                 f"{flag} {given!r} is neither a shape nor numbers",
                 f"a shape is {name}={'x'.join(sizes)}, numbers are {name}=[{', '.join(sizes)}]",
             )
-        if not separator or not value.strip():
+        missing = "" if separator and value.strip() else "value"
+        missing = missing if name.strip() else "name"
+        if missing:
             example = "x=2x3" if flag == "--input" else "bias=false"
-            raise UsageError(f"{flag} {given!r} has no value", f"write NAME=VALUE: {example}")
+            raise UsageError(f"{flag} {given!r} has no {missing}", f"write NAME=VALUE: {example}")
         return name.strip(), value.strip()
 
     return pair

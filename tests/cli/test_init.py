@@ -140,6 +140,14 @@ def test_a_ci_file_is_added_to_a_spec_that_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "first.gradcheck.yaml").read_text().endswith("model: x\n")
 
 
+def test_a_ci_file_that_is_there_is_named(tmp_path: Path) -> None:
+    assert call_here("init", "--ci", "github", cwd=tmp_path).code == 0
+    again = call_here("init", "--ci", "github", cwd=tmp_path)
+    assert (again.code, again.out) == (2, "")
+    assert "error: .github/workflows/gradcheck.yml already exists" in again.err
+    assert "--output" not in again.err
+
+
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".gitlab-ci.yml").write_text("mine: {}\n")
     screen = call_here("init", "--ci", "gitlab", cwd=tmp_path)

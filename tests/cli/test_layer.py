@@ -94,6 +94,7 @@ def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
     [
         (("layers.py:Scale",), "needs an input"),
         (("layers.py:Scale", "--input", "x"), "has no value"),
+        (("layers.py:Scale", "--input", "=3"), "has no name"),
         (("layers.py:Scale", "--input", "x=3", "--kwarg", "shift"), "has no value"),
         (("layers.py:Scale", "--input", "x=3", "--save", "notes.txt"), "is called *.yaml"),
         (("spec.yaml", "--input", "x=3"), "`gradcheck run spec.yaml`"),
