@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from gradcheck_cli.domain.decimals import shortest
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 
 _DIGITS = 4
@@ -33,6 +34,15 @@ def simpler(domain: Domain, point: Ordinals) -> Ordinals:
     worth = np.array([complexity(domain, one) for one in points])
     order = np.argsort(worth, kind="stable")
     return points[order[worth[order] < complexity(domain, point)]]
+
+
+def binary_digits(points: Ordinals) -> Array:
+    """How many binary digits each of some points (N, D) has, all elements together. Exact zeros of
+    differences, as poles are, are at points of few digits more often than beside them."""
+    lowest = np.abs(points & -points).astype(np.float64)
+    with np.errstate(divide="ignore"):
+        empty = np.where(points == 0, 63.0, np.log2(lowest))
+    return np.asarray(np.sum(63.0 - empty, axis=1))
 
 
 def complexity(domain: Domain, point: Ordinals) -> float:

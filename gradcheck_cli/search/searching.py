@@ -46,7 +46,7 @@ from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.regions import boxes, intervals
 from gradcheck_cli.search.regions.joint_regions import Asking, run_together
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.roundest import simpler
+from gradcheck_cli.search.roundest import binary_digits, simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.batching import NotBatched, batched
@@ -404,9 +404,10 @@ class Searching:
         )
 
     def _try(self, kind: Kind, points: Ordinals, sizes: Array) -> Steps[None]:
-        """Look for a witness among suspects, the worst first."""
+        """Look for a witness among suspects, the worst first; of equal ones, those of fewest
+        digits."""
         vain = sum(1 for one, _ in self._tried if one == kind) >= _VAIN
-        chosen = np.argsort(-sizes, kind="stable")[: _TRIED // 4 if vain else _TRIED]
+        chosen = np.lexsort((binary_digits(points), -sizes))[: _TRIED // 4 if vain else _TRIED]
         for index in chosen[sizes[chosen] > 0]:
             point = points[index]
             key = kind, point.tobytes()

@@ -1,6 +1,7 @@
 import numpy as np
 
-from gradcheck_cli.search.roundest import complexity, simpler
+from gradcheck_cli.search.box import to_ordinals
+from gradcheck_cli.search.roundest import binary_digits, complexity, simpler
 
 from .searched import domain_in, searched, spec_of
 
@@ -30,3 +31,13 @@ def test_one_of_many_elements_is_moved() -> None:
     assert witness is not None
     moved = [witness.values["x"][0] != 1, witness.values["x"][1] != 2, witness.values["y"] != 3]
     assert sum(moved) == 1
+
+
+def test_points_of_few_binary_digits_have_few() -> None:
+    domain = domain_in(spec_of("{x: {value: [1, 1], domain: [-4, 4]}}", "sum(x)"))
+    rows = [[0.0, 0.0], [0.0, 2.0], [-1.0, 1.5], [0.3, 1.0], [-0.3, 0.7]]
+    points = to_ordinals(np.array(rows), domain.format)
+    digits = binary_digits(points).tolist()
+    assert digits == sorted(digits)
+    assert digits[0] == 0
+    assert np.all(np.diff(digits) > 0)
