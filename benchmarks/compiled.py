@@ -6,8 +6,11 @@ backward pass.
 Both sides run in turn, in processes of their own, and are measured in processor seconds of the
 whole tree of processes, user and system; each number is a median. "with the start" is a run of one
 check: by hand, Python starts, imports the framework, compiles one function and runs it once with
-its backward pass. gradcheck also reads the spec, computes the truth in a second process, and prints
-the report. "one more" is what each further function adds on either side. All caches on disk are
+its backward pass. Both sides compile one program for value and gradients, in float32; the output is
+a number, so that one backward pass gives the whole Jacobian. gradcheck also reads the spec,
+computes the truth, for formulas in a second process, and prints the report. Of a layer it evaluates
+the value in float64, and the gradient where float32 has lost digits: JAX compiles both, without
+optimising. "one more" is what each further function adds on either side. All caches on disk are
 off, and the functions differ in a constant, so that each is compiled. The exit code is 1 if a check
 takes more than TARGET times as long as by hand.
 """
@@ -129,6 +132,7 @@ def rows(folder: Path, engine: str, more: int) -> Iterator[Row]:
 def seconds(command: Sequence[str], folder: Path) -> float:
     """Processor seconds of one command. Raises CalledProcessError if it fails."""
     variables = {**os.environ, **WITHOUT_CACHES, "PYTHONPATH": str(folder)}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # the first call compiles what has changed
     return processor_seconds(command, folder, variables, stderr=subprocess.DEVNULL)
 
 
