@@ -6,6 +6,8 @@ import math
 import multiprocessing
 import pickle
 import queue
+import signal
+import threading
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -39,11 +41,19 @@ _USUAL_SPEC_S = 0.1  # until some were examined
 
 def _start_forks() -> None:
     """Starts the process that nodes of this machine are forked from, while this one imports Dask:
-    it imports Dask and gradcheck, once for all nodes."""
+    it imports Dask and gradcheck, once for all nodes. It and the nodes ignore Ctrl-C, which every
+    process of a terminal is sent: this one ends them."""
     from multiprocessing import forkserver
 
     forkserver.set_forkserver_preload(["distributed", node.__name__])
-    forkserver.ensure_running()
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        forkserver.ensure_running()
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(slots=True)

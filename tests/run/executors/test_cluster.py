@@ -204,3 +204,17 @@ def test_a_cluster_here_is_quiet_beside_another(
     report = _report(specs[:1], cluster="local", jobs=1)
     assert [str(one.message) for one in recwarn] == []
     assert len(report.results) == 1
+
+
+@pytest.mark.exhaustive
+def test_nodes_here_ignore_an_interrupt_of_the_terminal() -> None:
+    """All its processes are sent one, and the run ends its nodes itself."""
+    before = signal.getsignal(signal.SIGINT)
+    cluster = Cluster(RunOptions(cluster="local", jobs=1))
+    cluster.start()
+    try:
+        there = cluster._client.run(signal.getsignal, signal.SIGINT)
+        assert set(there.values()) == {signal.SIG_IGN}
+        assert signal.getsignal(signal.SIGINT) == before
+    finally:
+        cluster.close()
