@@ -70,14 +70,17 @@ def difference(
     subject: Subject, name: str, value: Array, direction: Array, row: Array
 ) -> tuple[float, float]:
     """The derivative of row @ outputs along the direction, and an error bar: central differences,
-    each step a quarter of the last, until they no longer settle."""
+    each step a quarter of the last, until they no longer settle. The bar contains one rounding of
+    each output: a small argument of a large sum moves nothing."""
     best, bar, last = np.nan, np.inf, np.nan
+    roundoff = FORMATS[subject.dtype].unit_roundoff
     step = LONGEST
     while step >= SHORTEST:
         moved = [{name: value + s * direction} for s in (step, -step)]
         there, back = values_of(subject, moved, row.size)
         estimate = float(row @ (there - back)) / (2 * step)
-        change = abs(estimate - last)
+        rounding = roundoff * float(np.abs(row) @ (np.abs(there) + np.abs(back))) / (2 * step)
+        change = abs(estimate - last) + rounding
         if change < bar:
             best, bar = estimate, change
         elif np.isfinite(bar):

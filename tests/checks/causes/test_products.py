@@ -87,3 +87,10 @@ def test_a_difference_holds_the_derivative_within_its_bar() -> None:
     )
     assert 0 < bar < 1e-6
     assert abs(right - np.arange(6.0) @ np.exp(X)) <= 8 * bar
+
+
+def test_an_argument_that_rounding_absorbs_proves_nothing() -> None:
+    """The last step of Newton's iteration moves no digit of the root."""
+    with_step = subject(lambda x, step: x - step, x=X + 2, step=1e-16 * W)
+    assert not wrong_products(with_step, 0, "reverse")
+    with_step.close()
