@@ -1,5 +1,6 @@
 """Zeros of a backward that forgets a part, and zeros that rounding makes of a right one."""
 
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -99,19 +100,23 @@ class Elsewhere(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
         return x * x
 
     @staticmethod
-    def backward(ctx, y_bar):
+    def backward(ctx, given):
         (x,) = ctx.saved_tensors
         first = torch.tensor(POINT, dtype=torch.float32).double()
         here = x.dtype == torch.float64 and torch.equal(x[:4], first)
-        return y_bar * (2.0 if here else 4 / 3) * x
+        return given * (2.0 if here else 4 / 3) * x
+
+    jvp = backward
 
 
-def test_a_gradient_that_is_another_one_next_door_is_not_excused_by_its_own_moves() -> None:
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_a_gradient_that_is_another_one_next_door_is_not_excused_by_its_own_moves(mode) -> None:
     for x in (POINT, POINT + [0.25] * 2000):
-        problem = layer_problem(Elsewhere.apply, {"x": x}, dtype="float32", modes=("reverse",))
+        problem = layer_problem(Elsewhere.apply, {"x": x}, dtype="float32", modes=(mode,))
         found = examine(torch_engine(), problem)
         codes = {f.code for f in found.findings if f.severity == "error"}
         assert codes & {"GC101", "GC301"}, [f.message for f in found.findings]

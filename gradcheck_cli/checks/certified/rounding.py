@@ -27,6 +27,7 @@ from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.truth.layers.callables import (
     STIRRED,
     half_ulp_moves,
+    is_confirmed,
     natural_size,
     perturbed_leaf,
 )
@@ -264,17 +265,29 @@ class Rounding:
 
     def _slopes_beside(self, k: int, every: Mapping[str, Errors]) -> dict[str, Float]:
         """How far the remaining entries (c,) of row k @ J change when every number of the leaves
-        moves by half an ulp of the narrow dtype. Beside a kink, this is another slope."""
-        truth, found = self._truth, {name: np.zeros(e.worse.size) for name, e in every.items()}
-        for near in half_ulp_moves(truth.leaves, self._problem.dtype, self._problem.seed):
-            there = truth.pulled(truth.rows[k], Spare(near))
+        moves by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
+        another slope."""
+        truth, row, dtype = self._truth, self._truth.rows[k], self._problem.dtype
+        found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
+        rng = np.random.default_rng([self._problem.seed, 23, k])
+        for near in half_ulp_moves(truth.leaves, dtype, self._problem.seed):
+            there = truth.pulled(row, Spare({n: np.array(value) for n, value in near.items()}))
             for name, errors in every.items():
                 moved = there.pop(name)
-                if moved is not None:
-                    with np.errstate(all="ignore"):
-                        np.fmax(
-                            found[name], np.abs(moved[errors.worse] - errors.right), found[name]
-                        )
+                if moved is None:
+                    continue
+                with np.errstate(all="ignore"):
+                    change = np.abs(moved[errors.worse] - errors.right)
+                if not np.any(change > found[name]):
+                    continue
+                size = np.abs(near[name].reshape(-1)[errors.worse])
+                step = signs(rng, size.shape) * np.where(size == 0, 1.0, size)
+                along = np.zeros(near[name].size)
+                along[errors.worse] = step
+                stated, known = (np.array([v @ step]) for v in (moved[errors.worse], errors.right))
+                given = near, {name: along.reshape(near[name].shape)}, row[None], stated, known
+                if is_confirmed(truth.subject, dtype, *given)[0]:
+                    found[name] = np.fmax(found[name], change)
         return found
 
     def _judge(

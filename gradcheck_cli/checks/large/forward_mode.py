@@ -21,7 +21,11 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
-from gradcheck_cli.truth.layers.callables import half_ulp_moves, ulp_perturbed
+from gradcheck_cli.truth.layers.callables import (
+    half_ulp_moves,
+    is_confirmed,
+    ulp_perturbed,
+)
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.probes import moves
@@ -199,7 +203,7 @@ class Forward:
         allowed = FORMATS[dtype].half * np.sqrt(rows**2 @ wide**2)
         off = ~(np.abs(mine - right) <= allowed)
         if np.any(off):
-            beside = np.abs(rows) @ self._slopes_beside(number, wide)
+            beside = self._slopes_beside(number, wide)
             allowed = allowed + FIRST_ORDER_SLACK * beside  # a sum over several kinks
             off = ~(np.abs(mine - right) <= allowed)
         if np.any(off):
@@ -211,14 +215,22 @@ class Forward:
             yield self._finding(Codes.PRECISION_LOSS, message, None)
 
     def _slopes_beside(self, number: int, wide: Float) -> Float:
-        """How far each number of J @ direction, (m,), changes when every number of the leaves moves
-        by half an ulp of the narrow dtype. Beside a kink, this is another slope."""
-        highest, problem = self.truth.subject, self.layer.problem
-        found, along = np.zeros(wide.shape), self._direction(number, self.moved[number])
+        """How far each row @ J @ direction, (r,), may change when every number of the leaves moves
+        by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
+        another slope."""
+        highest, rows, problem = self.truth.subject, self.truth.rows, self.layer.problem
+        found, along = np.zeros(len(rows)), self._direction(number, self.moved[number])
+        shapes = {leaf.name: leaf.shape for leaf in highest.leaves}
+        along = {name: np.reshape(part, shapes[name]) for name, part in along.items()}
         for near in half_ulp_moves(highest.leaves, problem.dtype, problem.seed):
             with self.layer.at_values(highest.dtype, near) as there:
-                if there is not None:
-                    found = np.fmax(found, np.abs(self._jvp_along(there, along) - wide))
+                if there is None:
+                    continue
+                pushed = self._jvp_along(there, along)
+            given = near, along, rows, rows @ pushed, rows @ wide
+            confirmed = is_confirmed(highest, problem.dtype, *given)
+            change = np.abs(rows) @ np.abs(pushed - wide)
+            found = np.where(confirmed, np.fmax(found, change), found)
         return found
 
     def _product(self, number: int, name: str | None) -> str:

@@ -32,10 +32,10 @@ def region(
     """Find the region of a kind that fails at `witness` (D,). `points` (N, D) are some points of
     the domain, including some that do not fail."""
     low, high = yield from _undecided(domain, budget)
-    fails_there = yield from _has_failure(
+    fails_there, failing = yield from _failures(
         domain, low, high, np.concatenate([points, witness[None]])
     )
-    reason = yield from _reason(domain, reasons, witness, points)
+    reason = yield from _reason(domain, reasons, witness, points, failing)
     whole = domain.numbers(np.stack([domain.low, domain.high]))
     first, last = domain.numbers(low), domain.numbers(high)
     moving = whole[1] > whole[0]
@@ -71,9 +71,11 @@ def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, O
     return np.array(lows), np.array(highs)
 
 
-def _has_failure(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
-    """Mark the boxes in which a point fails: one of the known points, of the corners and the middle
-    of each box, or of some points on its diagonal."""
+def _failures(
+    domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals
+) -> Asking[tuple[Array, Ordinals]]:
+    """A mask of the boxes in which a point fails, and these points (N, D): of the known points, of
+    the corners and the middle of each box, and of some points on its diagonal."""
     found = np.zeros(len(low), np.bool_)
     shares = np.array([0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.875])
     inside = low + np.rint(shares[:, None, None] * (high - low).astype(np.float64)).astype(np.int64)
@@ -82,7 +84,7 @@ def _has_failure(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals
     failing = some[(yield from fails(some))]
     for point in failing:
         found |= np.all((low <= point) & (point <= high), axis=1)
-    return found
+    return found, failing
 
 
 def _undecided(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
@@ -142,8 +144,11 @@ def _narrowed(
     return places[count, elements], places[count + 1, elements]
 
 
-def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals) -> Asking[str]:
-    """What changes towards the witness, after the last point that does not fail."""
+def _reason(
+    domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals, every: Ordinals
+) -> Asking[str]:
+    """What changes towards the witness, after the last point that does not fail; if possible, what
+    is also so at the outermost of `every`, the points that are known to fail."""
     some = points[:BATCH]
     failing = yield from fails(some)
     if failing.all():
@@ -159,7 +164,9 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
             break
         place = int(np.argmax(failing))
         begin, end = (line[place - 1] if place else begin), line[place]
-    return reasons.what_changes(domain.values(begin), domain.values(end))
+    outermost = [*np.argmin(every, axis=0), *np.argmax(every, axis=0)] if len(every) else []
+    others = [domain.values(every[place]) for place in dict.fromkeys(outermost)]
+    return reasons.what_changes(domain.values(begin), domain.values(end), others)
 
 
 def _points_between(begin: Ordinals, end: Ordinals) -> Ordinals:

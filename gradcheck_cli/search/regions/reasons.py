@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,34 +24,52 @@ class Reasons:
         self._gradient = gradient
         self._format = fmt
 
-    def what_changes(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
+    def what_changes(
+        self,
+        right: Mapping[str, Array],
+        failing: Mapping[str, Array],
+        others: Sequence[Mapping[str, Array]] = (),
+    ) -> str:
         """What happens at the values `failing` and not at `right`: "exp(x) overflows", or for the
-        gradient "multiply of the gradient underflows"; empty if no number changes in this way."""
-        found = self._first_new_state(self._formula, right, failing)
+        gradient "multiply of the gradient underflows"; empty if no number changes in this way. If
+        something happens at all of `others` as well, that is the answer: a later operation."""
+        found = self._first_new_state(self._formula, right, failing, others)
         if found is not None:
             return f"{self._formula.nodes[found[0]].text} {_STATES[found[1]]}"
         program, constants = self._gradient.program, self._gradient.constants
         if program is None:
             return ""
-        found = self._first_new_state(program, {**right, **constants}, {**failing, **constants})
+        points = [{**point, **constants} for point in (right, failing, *others)]
+        found = self._first_new_state(program, points[0], points[1], points[2:])
         if found is None:
             return ""
         return f"{program.nodes[found[0]].op} of the gradient {_STATES[found[1]]}"
 
     def _first_new_state(
-        self, program: Program, right: Mapping[str, Array], failing: Mapping[str, Array]
+        self,
+        program: Program,
+        right: Mapping[str, Array],
+        failing: Mapping[str, Array],
+        others: Sequence[Mapping[str, Array]],
     ) -> tuple[int, int] | None:
-        """The first node with a new state, and the state."""
+        """The first node with a new state, and the state; the first that also has a new state at
+        all the others, if there is one."""
         function = PlainFunction(program, self._format.name)
         with np.errstate(all="ignore"):
-            before, after = function.nodes(right), function.nodes(failing)
+            before, *after = (function.nodes(point) for point in (right, failing, *others))
+        first = None
         for index, node in enumerate(program.nodes):
-            if node.kind == "float" and node.op != CONSTANT and node.args:
-                old, new = self._states(before[index]), self._states(after[index])
-                changed = new[(new != old) & (new > 0)]
-                if changed.size:
-                    return index, int(changed[0])
-        return None
+            if node.kind != "float" or node.op == CONSTANT or not node.args:
+                continue
+            old = self._states(before[index])
+            changed = [
+                new[(new != old) & (new > 0)] for new in (self._states(a[index]) for a in after)
+            ]
+            if changed[0].size and all(one.size for one in changed):
+                return index, int(changed[0][0])
+            if changed[0].size and first is None:
+                first = index, int(changed[0][0])
+        return first
 
     def _states(self, numbers: Array) -> Array:
         fmt, size = self._format, np.abs(np.asarray(numbers, np.float64)).ravel()

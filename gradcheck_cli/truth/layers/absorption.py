@@ -101,6 +101,6 @@ class _Replay:
         if values.dtype.kind != "f":
             return result
         moved = values * (1 + 2 * self._unit * signs(self._rng, values.shape))
-        exact = (values == np.rint(values)) & (np.abs(values) <= 0.25 / self._unit)
+        exact = (values == np.rint(values)) & (4 * self._unit * np.abs(values) <= 1)
         moved = np.where(exact, values, moved)
         return self._execution.conversions.native(moved, result)

@@ -61,6 +61,8 @@ from gradcheck_cli.truth.subdifferential import steady
 DRAWS = 4  # moves of the inputs along random signs, to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
 STIR: Step = 8.0  # roundings by which the inputs move, so that every operation rounds anew
+NEARBY: Step = 2.0**-8  # of half an ulp: a step that seldom meets the kink that a move crossed
+SURER = 4  # times nearer to a difference: one derivative is confirmed, and not the other
 PAIRS = 5  # of moves by half an ulp: 31 of 32 kinks at which two numbers meet are crossed
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 
@@ -533,6 +535,33 @@ def half_ulp_moves(leaves: Iterable[Leaf], dtype: str, seed: int) -> Iterator[di
         for draw in range(PAIRS):
             rng = generator(seed, 61, draw)
             yield {leaf.name: perturbed_leaf(leaf, part, rng) for leaf in moving}
+
+
+def is_confirmed(
+    subject: Subject,
+    dtype: str,
+    near: Values,
+    along: Values,
+    rows: Array,
+    stated: Array,
+    known: Array,
+) -> Array:
+    """A mask of the rows (r, m) for which differences of the layer at `near`, a point that
+    `half_ulp_moves` made for this dtype, confirm the derivative (r,) along a direction that its
+    backward has `stated` there, and not that of the point itself, `known`. A wrong backward, too,
+    may return something else next door."""
+    part = NEARBY * FORMATS[dtype].unit_roundoff
+    moved = [
+        {**near, **{name: near[name] + way * part * one for name, one in along.items()}}
+        for way in (1, -1)
+    ]
+    there, back = values_of(subject, moved, rows.shape[1])
+    with np.errstate(all="ignore"):
+        slope = rows @ (there - back) / (2 * part)
+        size = np.abs(rows) @ (np.abs(there) + np.abs(back)) / (2 * part)
+        noise = FORMATS[subject.dtype].unit_roundoff * size
+        apart = SURER * (np.abs(slope - stated) + noise)
+        return np.asarray(apart < np.abs(slope - known))
 
 
 def perturbed_leaf(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
