@@ -13,15 +13,24 @@ from gradcheck_cli.engines.layer.source_lines import returned
 
 
 def copy_with_hooks(module: Any, memo: dict[int, Any] | None = None) -> Any:
-    """A deep copy whose parameters have their hooks and attributes, which PyTorch leaves out."""
+    """A deep copy whose parameters have their hooks and attributes, which PyTorch leaves out. A
+    hook that is a method of the module becomes one of the copy."""
     memo = {} if memo is None else memo
     made = copy.deepcopy(module, memo)
     for old, new in zip(module.parameters(), made.parameters(), strict=True):
         if new is not old:
-            vars(new).update(copy.deepcopy(vars(old), memo))
+            vars(new).update((name, _copied(value, memo)) for name, value in vars(old).items())
             for hook in (old._backward_hooks or {}).values():
-                new.register_hook(hook)
+                new.register_hook(_copied(hook, memo))
     return made
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy, or the value itself if it holds what cannot be copied, such as a lock."""
+    try:
+        return copy.deepcopy(value, memo)
+    except Exception:
+        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -77,10 +78,32 @@ def test_hooks_that_only_look_change_nothing() -> None:
 def test_a_parameter_keeps_its_attributes() -> None:
     module = nn.Linear(2, 2)
     module.weight.scale = [3.0]
+    module.weight.lock = threading.Lock()
     copied = copy_with_hooks(module)
     assert copied.weight.scale == [3.0]
     assert copied.weight.scale is not module.weight.scale
+    assert copied.weight.lock is module.weight.lock
     assert copied.weight is not module.weight
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([0.3, -1.2]))
+        self.weight.register_hook(self.count)
+        self.calls = 0
+
+    def count(self, gradient: Any) -> None:
+        self.calls += 1
+
+    def forward(self, x: Any) -> Any:
+        return self.weight * x
+
+
+def test_a_hook_that_is_a_method_counts_in_the_copy() -> None:
+    module = Counting()
+    assert not examined(module, {"x": [0.5, 2.0]}, modes=("reverse",)).findings
+    assert module.calls == 0
 
 
 def test_a_hook_is_left_out_for_a_while() -> None:
