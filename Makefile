@@ -30,10 +30,10 @@ help:
 demo: compiled
 	$(BIN)/gradcheck run specs/examples specs/layers/code --exit-zero
 
+# Three workers on two cores, as a test that waits for a process leaves its own idle.
 test: compiled $(BROWSER)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive"
 
-# Three, as a test that waits for a process leaves its own idle.
 test-all: compiled $(BROWSER)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
