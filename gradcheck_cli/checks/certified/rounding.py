@@ -271,7 +271,7 @@ class Rounding:
         found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
         rng = np.random.default_rng([self._problem.seed, 23, k])
         for near in half_ulp_moves(truth.leaves, dtype, self._problem.seed):
-            there = truth.pulled(row, Spare({n: np.array(value) for n, value in near.items()}))
+            there = truth.pulled(row, near)
             for name, errors in every.items():
                 moved = there.pop(name)
                 if moved is None:
