@@ -18,6 +18,8 @@ def copy_with_hooks(module: Any, memo: dict[int, Any] | None = None) -> Any:
     memo = {} if memo is None else memo
     made = copy.deepcopy(module, memo)
     for old, new in zip(module.parameters(), made.parameters(), strict=True):
+        if not new.is_leaf:  # a ScriptModule's copies lead back to the user's parameters
+            new.detach_().requires_grad_()
         if new is not old:
             vars(new).update((name, _copied(value, memo)) for name, value in vars(old).items())
             for hook in (old._backward_hooks or {}).values():

@@ -72,9 +72,6 @@ class State:
         with these names by the inputs of its first call."""
         originals = dict([*module.named_parameters(), *module.named_buffers()])
         original, module = module, self._copy_of(module)
-        for tensor in module.parameters():
-            if not tensor.is_leaf:  # a ScriptModule's copies lead back to the user's parameters
-                tensor.detach_().requires_grad_()
         if self._rounded != self._floats:
             module = _module_in(module, self._rounded)
         module = _module_in(module.to(self._device), self._floats)
