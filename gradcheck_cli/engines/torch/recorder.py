@@ -247,23 +247,24 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        parts = None
-        if self._composed and func not in self._open:
-            parts = composition(func, args, kwargs)
-            users = None if parts is not None else users_implementation(func)
-            if users is not None:
-                with _Mode(self._recorder, True, self._open | {func}):
-                    return self._recorder.run_by_parts(
-                        _name(func),
-                        _packet(func),
-                        Call(func, args, kwargs),
-                        lambda: users(*args, **kwargs),
-                    )
-        if parts is None:
-            return self._recorder.run(func, args, kwargs)
-        with _Mode(self._recorder, True, self._open | {func}):
-            result = parts(*args, **kwargs)
-        return self._recorder.run(func, args, kwargs) if result is NotImplemented else result
+        recorder = self._recorder
+        if not self._composed or func in self._open:
+            return recorder.run(func, args, kwargs)
+        parts = composition(func, args, kwargs)
+        if parts is not None:
+            with self._inside(func):
+                result = parts(*args, **kwargs)
+            return recorder.run(func, args, kwargs) if result is NotImplemented else result
+        users = users_implementation(func)
+        if users is None:
+            return recorder.run(func, args, kwargs)
+        with self._inside(func):
+            call, run = Call(func, args, kwargs), partial(users, *args, **kwargs)
+            return recorder.run_by_parts(_name(func), _packet(func), call, run)
+
+    def _inside(self, func: Any) -> _Mode:
+        """The mode in which the parts of an operation run."""
+        return _Mode(self._recorder, True, self._open | {func})
 
 
 @cache
