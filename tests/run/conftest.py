@@ -169,6 +169,9 @@ class Runaway(_Fake):
         if not os.fork():
             os.setsid()
             if child := os.fork():
+                # Until then it has the environment of what tests fork their workers from.
+                while not open(f"/proc/{child}/cmdline").read().startswith("sleep"):
+                    time.sleep(0.001)
                 _say(child)
                 os._exit(0)
             os.execvp("sleep", ["sleep", "3600"])
