@@ -402,7 +402,8 @@ class WrongGradients:
             return None
         finally:
             subject.close()
-        return _constant(finding, next(iter(cuts), None))
+        moved = [cut for cut in cuts if cut.place.line in every.found[0].moved]
+        return _constant(finding, next(iter([*moved, *cuts]), None))
 
     def _cause_of_missing(self, finding: Finding) -> Cause | None:
         """The cause if one call suppresses the gradient: without the call there is a gradient, and
@@ -560,14 +561,14 @@ def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
     assert worst.truth is not None
     assert worst.computed is not None
     right, seen = two_texts(_rounded(worst.truth, worst.computed), worst.computed)
-    name = "" if cut is None else f" at `{cut.name}`"
+    where = f" at `{cut.name}`" if cut and cut.name else ""
     return Cause(
-        op="detach" if cut is None else cut.name,
+        op=cut.name if cut and cut.name else "detach",
         phase="forward",
         span=finding.span if cut is None else cut.place.span,
         text="" if cut is None else cut.place.text,
         detail=f"the gradient of `{finding.input}` leaves out what goes through values that are "
-        f"detached{name}",
+        f"detached{where}",
         story=f"the detached values depend on `{finding.input}`: with that the entry is {right}, "
         f"not {seen}",
         kind=DETACHED,

@@ -75,7 +75,8 @@ class DeclaredRun:
         which = self._declared.line(iter(_lines(equation)))
         if which is None:
             return args
-        return [self._declared.detach(which, args[0], lambda y: y, self._place(equation), True)]
+        place = self._place(equation)
+        return [self._declared.detach(which, args[0], lambda y: y, np.array_equal, place, True)]
 
     def _custom_call(self, equation: Any, args: list[Any]) -> list[Any]:
         params = equation.params

@@ -98,7 +98,7 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class GradientBarrier:
     """A call that detaches a value, or a hook that may change a gradient: `name` is the user's code
-    for it ("detach()").
+    for it ("detach()"); empty where numbers become arrays of the framework.
 
     `gradients` are those of the layer if gradients passed unchanged, (n,) by leaf (None: no
     gradient); None if that is impossible. `overwrites`: without the call, the framework would

@@ -105,12 +105,14 @@ class _Call:
 
 @dataclass
 class _One:
-    """The calls that one declaration has matched."""
+    """The calls that one declaration has matched, and their lines. `moved` are the lines whose
+    detached numbers were others at another point."""
 
     design: ByDesign
     calls: list[_Call] = field(default_factory=list)
     cuts: list[Any] = field(default_factory=list)
     places: dict[str, None] = field(default_factory=dict)
+    moved: dict[str, None] = field(default_factory=dict)
     next: int = 0
     stops_tangents: bool = True
 
@@ -142,6 +144,11 @@ class Declared:
     def any(self) -> bool:
         """Whether a declaration matched something."""
         return any(one.count for one in self.found.values())
+
+    @property
+    def is_every_cut(self) -> bool:
+        """Whether the only design is about every number that leaves the graph."""
+        return self._stretches is None
 
     # Runs
 
@@ -175,7 +182,7 @@ class Declared:
 
     def line(self, lines: Iterator[tuple[str, int]]) -> int | None:
         """The declaration about one of these lines, each given with its file."""
-        if self._stretches is None:
+        if self._stretches is None:  # every line
             return next(iter(self.found))
         for path, line in lines if self._stretches else ():
             for index, stretch in self._stretches.items():
@@ -184,10 +191,16 @@ class Declared:
         return None
 
     def detach(
-        self, index: int, value: Any, copy: Callable[[Any], Any], place: str, stops: bool
+        self,
+        index: int,
+        value: Any,
+        copy: Callable[[Any], Any],
+        same: Callable[[Any, Any], bool],
+        place: str,
+        stops: bool,
     ) -> Any:
-        """The result of a call that detaches `value`. `stops`: it also stops tangents of forward
-        mode."""
+        """The result of a call that detaches `value`. `same` compares two such values; `stops`: it
+        also stops tangents of forward mode."""
         one = self.found[index]
         if self.is_recording:
             _check_count(one)
@@ -197,8 +210,11 @@ class Declared:
             return value
         if one.next >= len(one.cuts):
             raise _other_calls(one)
+        kept = one.cuts[one.next]
         one.next += 1
-        return copy(one.cuts[one.next - 1])
+        if not same(value, kept):
+            one.moved[place] = None
+        return copy(kept)
 
     def declared_results(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
         """The results of a declared function, flattened; None if the call returns its own

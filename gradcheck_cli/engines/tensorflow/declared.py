@@ -1,5 +1,5 @@
-"""What a spec declares as intended in a TensorFlow layer (`layer.declared`): calls of
-`tf.stop_gradient`, and of functions under `tf.custom_gradient`."""
+"""What a spec declares as intended in a TensorFlow layer (`layer.declared`): calls that take
+numbers out of the graph, and calls of functions under `tf.custom_gradient`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import custom_gradient, gen_array_ops
+from tensorflow.python.ops import custom_gradient
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.declared import (
     Declared,
@@ -28,22 +30,22 @@ from gradcheck_cli.engines.tensorflow.custom_functions import (
     is_floating,
     positional,
 )
+from gradcheck_cli.engines.tensorflow.detached import FROM_OUTSIDE, STOP, cuts
 
 
 @contextmanager
 def holding(declared: Declared) -> Iterator[None]:
     """Make declared calls behave as `declared` says inside the block."""
-    stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
+    stated_before = getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
-    def stop(input: Any, name: Any = None) -> Any:
-        result = stop_before(input, name=name)
+    def cut(name: str, place: Place, tensor: Any, result: Any) -> Any:
+        if name == FROM_OUTSIDE and not declared.is_every_cut:
+            return result
         which = declared.line(lines(running()))
-        return (
-            result
-            if which is None
-            else declared.detach(which, result, tf.identity, places.line(), True)
-        )
+        if which is None:
+            return result
+        return declared.detach(which, result, _copy, _is_same, place.line, name == STOP)
 
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
         theirs = not of_a_library(getattr(function, "__module__", None))
@@ -57,9 +59,17 @@ def holding(declared: Declared) -> Iterator[None]:
         found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
-    stopping = temporarily(gen_array_ops, stop_gradient=stop)
-    with stopping, temporarily(custom_gradient, **{DECORATOR: stated}):
+    with cuts(cut), temporarily(custom_gradient, **{DECORATOR: stated}):
         yield
+
+
+def _copy(value: Any) -> Any:
+    """A tensor, or what a tensor was read as, that the layer cannot change."""
+    return tf.identity(value) if is_floating(value) else np.copy(value)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return np.array_equal(np.asarray(value), np.asarray(other), equal_nan=True)
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:

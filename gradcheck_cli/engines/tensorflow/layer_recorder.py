@@ -19,7 +19,7 @@ from gradcheck_cli.engines.tensorflow.kernels import ROWS
 from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
-_READ = "ReadVariableOp"
+_READ, _ASSIGN = "ReadVariableOp", "AssignVariableOp"
 _KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # elementwise if the shape is unchanged
 
 
@@ -74,6 +74,9 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
         if name == _READ and inputs[0]._id in self._variables:
             self._places[outputs[0]._id] = self._variables[inputs[0]._id]
+            return
+        if name == _ASSIGN:
+            self._variables[inputs[0]._id] = self._slot(inputs[1])
             return
         before = len(self.execution.steps)
         place = self._places_of.running()

@@ -54,11 +54,16 @@ class _Cuts(TorchFunctionMode):  # type: ignore[misc]
         if which is None:
             return result
         stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
-        return self._declared.detach(which, result, _copy, self._places.line(), stops)
+        return self._declared.detach(which, result, _copy, _is_same, self._places.line(), stops)
 
 
 def _copy(value: Any) -> Any:
     return tree_map(lambda y: y.detach().clone() if isinstance(y, torch.Tensor) else y, value)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    pairs = zip(tree_leaves(value), tree_leaves(other), strict=True)
+    return all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
 
 
 @contextmanager

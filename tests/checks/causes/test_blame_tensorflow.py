@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.checks.examination import examine
@@ -101,3 +102,85 @@ def test_where_the_gradient_stops(engine: TensorFlowEngine) -> None:
     for cause in causes(engine, scaled, [1.0, 2.0], "float64"):
         assert cause.kind == "detached path"
         assert stretch(cause) == "tf.stop_gradient(tf.norm(x))"
+
+
+def read(tf: Any, x: Any) -> Any:
+    return x * tf.constant(x.numpy().max(), x.dtype)
+
+
+def as_a_number(tf: Any, x: Any) -> Any:
+    total = 0.0
+    for part in tf.unstack(x):
+        total += float(part) ** 2
+    return x * total
+
+
+def by_numpy(tf: Any, x: Any) -> Any:
+    size = tf.constant(2.0, x.dtype)  # does not depend on x
+    return size * x / np.linalg.norm(x)
+
+
+def in_a_numpy_function(tf: Any, x: Any) -> Any:
+    return x + tf.numpy_function(np.sin, [x], x.dtype)
+
+
+def in_a_variable(tf: Any, x: Any) -> Any:
+    kept = tf.Variable(x)
+    return kept * x
+
+
+@pytest.mark.parametrize(
+    ("layer", "op", "text"),
+    [
+        (read, "numpy()", "x.numpy()"),
+        (as_a_number, "float()", "float(part)"),
+        (by_numpy, "detach", "size * x / np.linalg.norm(x)"),
+        (in_a_numpy_function, "detach", "tf.numpy_function(np.sin, [x], x.dtype)"),
+        (in_a_variable, "assign()", "tf.Variable(x)"),
+    ],
+)
+def test_numbers_that_leave_the_tape(
+    engine: TensorFlowEngine, layer: Any, op: str, text: str
+) -> None:
+    import tensorflow as tf
+
+    (cause,) = causes(engine, lambda x: layer(tf, x), [0.5, -0.75], "float64")
+    assert (cause.kind, cause.op, stretch(cause)) == ("detached path", op, text)
+    assert "held constant" in cause.proof
+
+
+@pytest.mark.parametrize("write", ["assign", "assign_add", "assign_sub"])
+def test_what_is_assigned_has_no_gradient(engine: TensorFlowEngine, write: str) -> None:
+    import tensorflow as tf
+
+    class Centred(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean = tf.Variable([0.25], trainable=False)
+
+        def __call__(self, x: Any) -> Any:
+            getattr(self.mean, write)(tf.reduce_mean(x, 0, keepdims=True))
+            return (x - self.mean) * x
+
+    (cause,) = causes(engine, Centred, [0.5, -0.75], "float32")
+    assert (cause.kind, cause.op) == ("detached path", f"{write}()")
+    assert stretch(cause).startswith("getattr(self.mean, write)(")
+
+
+def test_an_assigned_variable_has_the_assigned_value_in_the_program(
+    engine: TensorFlowEngine,
+) -> None:
+    import tensorflow as tf
+
+    class Kept(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = tf.Variable([0.25, 0.5], trainable=False)
+
+        def __call__(self, x: Any) -> Any:
+            self.last.assign(tf.sin(x))
+            return self.last + x
+
+    answer = examine(engine, layer_problem(Kept, {"x": [0.5, -0.75]}, engine="tensorflow"))
+    assert {found.code for found in answer.findings} == {"GC101"}
+    assert {one.truth for one in answer.checks} == {"certified, from the trace"}
