@@ -143,6 +143,38 @@ def test_large_layers() -> None:
         check(lambda x: Mixed.apply(x) * x, x, by_design=[declared])
 
 
+class MappedStep(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(over):
+        return (over > 0).to(over.dtype)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (over,) = ctx.saved_tensors
+        return g / (1 + over**2)
+
+
+@pytest.mark.parametrize(("factor", "found"), [(1.0, set()), (0.99, {("GC101", "w")})])
+def test_a_function_under_vmap_can_be_meant(factor: float, found: set[tuple[str, str]]) -> None:
+    def mapped(x, w):
+        w = w * factor + w.detach() * (1 - factor)
+        return torch.func.vmap(lambda e: MappedStep.apply(e - 1) + e**2)(x) * w
+
+    declared = {"function": "MappedStep", "reason": "a step has no slope"}
+    assert wrong(check(mapped, X, W, **WIDE)) == {("GC101", "x"), *found}
+    assert wrong(check(mapped, X, W, **WIDE, by_design=[declared])) == found
+    right = {**declared, "surrogate": "atan(over)"}
+    assert wrong(check(mapped, X, W, **WIDE, by_design=[right])) == found
+    wrong_one = {**declared, "surrogate": "tanh(over)"}
+    assert ("GC101", "x") in wrong(check(mapped, X, W, **WIDE, by_design=[wrong_one]))
+
+
 def test_what_matches_nothing_is_reported() -> None:
     near = {"function": "Stepp", "reason": "a slip"}
     (result,) = check(layer, X, W, **WIDE, by_design=[STEP, DETACH, near]).results

@@ -27,6 +27,7 @@ from gradcheck_cli.engines.torch.detached import AS_NUMBERS, CUTS
 
 _READING = ("__bool__", "item", "__float__")
 _GENERATED = "torch._library.autograd"  # the module of the classes that PyTorch makes
+_VMAPPED = "torch._functorch.autograd_function"  # the same, under `vmap`
 _ONCE = once_differentiable(lambda ctx: None).__code__  # shared by all backwards that it wraps
 
 
@@ -54,15 +55,24 @@ def custom_calls(
     """Run the layer, and return in order the calls of these classes that the outputs depend
     on."""
     calls: list[_Call] = []
-    with ExitStack() as stack:
-        for cls in classes:
-            stack.enter_context(_recording_calls(cls, calls))
+    places = Places(__name__)
+
+    def recorded(cls: Any, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        if users_class(cls) in classes and len(calls) < MOST_CALLS:
+            apply, given = applied(cls, args)
+            number = torch.autograd._get_sequence_nr()
+            calls.append(
+                _Call(cls, apply, tuple(map(detached_copy, given)), number, places.running())
+            )
+        return run()
+
+    with _applying(recorded):
         numbers = {node._sequence_nr(): node for node in _nodes(passes.call())}
     names = {id(tensor): name for name, tensor in passes.leaves.items()}
     return [
         _described(call, numbers[call.number], names, numpy)
         for call in calls
-        if call.number in numbers and _class_of(numbers[call.number]) is call.cls
+        if call.number in numbers and numbers[call.number]._forward_cls is call.cls
     ]
 
 
@@ -130,6 +140,12 @@ def classes_of(outputs: Sequence[Any]) -> set[Any]:
     return {_class_of(node) for node in _nodes(outputs)} - {None}
 
 
+def without_jvp(outputs: Sequence[Any]) -> str | None:
+    """The name of a user's class without a `jvp` that the outputs depend on, or None."""
+    none = torch.autograd.Function.jvp
+    return min((function_name(c) for c in classes_of(outputs) if c.jvp is none), default=None)
+
+
 def _is_users(cls: Any) -> bool:
     return not _is_of_a_framework(getattr(cls, "__module__", ""))
 
@@ -158,8 +174,19 @@ def below(nodes: Sequence[Any]) -> Iterator[Any]:
 
 def _class_of(node: Any) -> Any:
     """The class of a user's function that a node belongs to, or None."""
-    cls = getattr(node, "_forward_cls", None)
+    cls = users_class(getattr(node, "_forward_cls", None))
     return cls if _is_users(cls) or registered(cls) is not None else None
+
+
+def users_class(cls: Any) -> Any:
+    """The class that PyTorch made this one for, because it is called under `torch.func.vmap` and
+    has `generate_vmap_rule`. Any other class itself."""
+    while getattr(cls, "__module__", "") == _VMAPPED and issubclass(cls, torch.autograd.Function):
+        inner = inspect.getclosurevars(cls.forward).nonlocals.get("autograd_function")
+        if inner is None:
+            return cls
+        cls = inner
+    return cls
 
 
 def registered(cls: Any) -> Registered | None:
@@ -183,30 +210,17 @@ def function_name(cls: Any) -> str:
 
 
 def applied(cls: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """What the user called and what with, from the arguments of the forward of its class."""
+    """What the user called and what with, from the arguments that the class is applied to."""
     made = registered(cls)
     if made is None:
-        return cls.apply, args if is_separate(cls) else args[1:]
-    *given, metadata = args[1:]
+        return cls.apply, args
+    *given, metadata = args
     return partial(made.op, **metadata.keyword_only_args), tuple(given)
 
 
-@contextmanager
-def _recording_calls(cls: Any, calls: list[_Call]) -> Iterator[None]:
-    """Record every call of the class inside the block."""
-    forward = cls.forward
-    places = Places(__name__)
-
-    def watched(*args: Any) -> Any:
-        number = torch.autograd._get_sequence_nr() - 1
-        if len(calls) < MOST_CALLS:
-            apply, given = applied(cls, args)
-            kept = tuple(map(detached_copy, given))
-            calls.append(_Call(cls, apply, kept, number, places.running()))
-        return forward(*args)
-
-    with replaced_forward(cls, watched):
-        yield
+def without_ctx(cls: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments that the class is applied to, from those of its forward."""
+    return args if is_separate(cls) else args[1:]
 
 
 @contextmanager
@@ -224,18 +238,16 @@ def replaced_forward(cls: Any, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def around_calls(within: Callable[[Any], AbstractContextManager[None]]) -> Iterator[None]:
-    """Run every call of a user's class inside `within(class)`, except calls inside a call of the
-    same class. All calls go through one method of PyTorch, which is replaced; other classes, of
-    which a program may have hundreds, are left alone."""
-    base = torch.autograd.function._SingleLevelFunction
+def around_calls(
+    within: Callable[[Any], AbstractContextManager[None]], of: Collection[Any] | None = None
+) -> Iterator[None]:
+    """Run every call of a user's class, or of the classes `of` as they are called under `vmap` and
+    elsewhere, inside `within(class)`, except calls inside a call of the same class."""
     running = set()
 
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        def run() -> Any:
-            return super(base, cls).apply(*args, **kwargs)
-
-        if cls in running or not _is_users(cls):
+    def inside(cls: Any, _: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        concerns = _is_users(cls) if of is None else users_class(cls) in of
+        if cls in running or not concerns:
             return run()
         running.add(cls)
         try:
@@ -243,6 +255,20 @@ def around_calls(within: Callable[[Any], AbstractContextManager[None]]) -> Itera
                 return run()
         finally:
             running.remove(cls)
+
+    with _applying(inside):
+        yield
+
+
+@contextmanager
+def _applying(instead: Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]) -> Iterator[None]:
+    """Let `instead(cls, args, run)` call `run`, which applies a class to its arguments. All calls
+    go through one method of PyTorch, which is replaced; other classes, of which a program may have
+    hundreds, are left alone."""
+    base = torch.autograd.function._SingleLevelFunction
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return instead(cls, args, lambda: super(base, cls).apply(*args, **kwargs))
 
     base.apply = classmethod(apply)
     try:
@@ -271,10 +297,11 @@ def _described(
         for i, value in enumerate(call.args)
         if isinstance(value, torch.Tensor) and _is_floating(value)
     ]
-    known = parameters_of(call.cls)
+    users = users_class(call.cls)
+    known = parameters_of(users)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]
     reached = {id(getattr(n, "variable", None)) for n in below([node])}
-    own, name = _rule(call.cls), function_name(call.cls)
+    own, name = _rule(users), function_name(users)
     return CustomCall(
         name=name,
         live=IsolatedCall(name, call.apply, call.args, places),
@@ -283,12 +310,12 @@ def _described(
         reaches=frozenset(name for key, name in names.items() if key in reached),
         positions=dict(zip(called, places, strict=True)),
         backward=own,
-        jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
+        jvp=getattr(users.jvp, "__func__", users.jvp),
         place=call.place,
         once=getattr(own, "__code__", None) is _ONCE,
-        lone_jvp=call.cls.jvp is not torch.autograd.Function.jvp,
-        saves=_saves(call, node),
-        stops=_stops(call.cls, node),
+        lone_jvp=users.jvp is not torch.autograd.Function.jvp,
+        saves=_saves(users, call.args, node),
+        stops=_stops(users, node),
         complex_values=frozenset(
             n for n, i in zip(called, places, strict=True) if call.args[i].is_complex()
         ),
@@ -306,18 +333,18 @@ def _is_floating(tensor: Any) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
-def _saves(call: _Call, node: Any) -> Place | None:
+def _saves(cls: Any, args: Sequence[Any], node: Any) -> Place | None:
     """Where a function saves an intermediate value that is in no graph, or None. Saved inputs equal
     an argument, and saved outputs have the function itself in their graph; neither counts."""
-    given = [value for value in call.args if isinstance(value, torch.Tensor)]
+    given = [value for value in args if isinstance(value, torch.Tensor)]
 
     def is_lost(saved: Any) -> bool:
         if not isinstance(saved, torch.Tensor) or not _is_floating(saved) or saved.requires_grad:
             return False
         return not any(torch.equal(saved, one) for one in given if one.shape == saved.shape)
 
-    made = registered(call.cls)
-    function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward
+    made = registered(cls)
+    function = cls.setup_context if is_separate(cls) else cls.forward
     if made is not None:
         function = made.setup
     if any(is_lost(saved) for saved in node.saved_tensors):

@@ -4,7 +4,7 @@ out of the graph, and calls of `autograd.Function`s."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.declared import (
     Declared,
     Given,
-    NotDeclarable,
     Pull,
     joined_results,
     separate,
@@ -23,16 +22,17 @@ from gradcheck_cli.engines.layer.declared import (
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
     applied,
+    around_calls,
     detached_copy,
     function_name,
     parameters_of,
     replaced_forward,
+    users_class,
+    without_ctx,
 )
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function, is_cut, name_of
 
 Numpy = Callable[[Any], Array]
-
-UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no values"
 
 
 class _Cuts(TorchFunctionMode):  # type: ignore[misc]
@@ -70,23 +70,24 @@ def _is_same(value: Any, other: Any) -> bool:
 def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
     """Make the layer behave as `declared` says inside the block. `classes` are the functions that
     it calls."""
-    with ExitStack() as stack:
-        for cls in classes:
-            which = declared.function(function_name(cls))
-            if which is not None:
-                stack.enter_context(_patched(cls, declared, which, numpy))
-        stack.enter_context(_Cuts(declared))
+    which = {cls: declared.function(function_name(cls)) for cls in classes}
+    meant = {cls: index for cls, index in which.items() if index is not None}
+
+    def patched(cls: Any) -> AbstractContextManager[None]:
+        return _patched(cls, declared, meant[users_class(cls)], numpy)
+
+    with around_calls(patched, meant), _Cuts(declared):
         yield
 
 
 @contextmanager
 def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator[None]:
     forward = cls.forward
-    names = parameters_of(cls)
+    names = parameters_of(users_class(cls))
     places = Places(__name__)
 
     def patched(*args: Any) -> Any:
-        apply, plain = applied(cls, args)
+        apply, plain = applied(cls, without_ctx(cls, args))
         given = Given.of(
             names, plain, _is_floating, numpy
         )  # the forward may write to its arguments
@@ -99,15 +100,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found, before)
 
-    def patched_or_why(*args: Any) -> Any:
-        try:
-            return patched(*args)
-        except RuntimeError as error:
-            if "functorch" in str(error) or "vmap" in str(error):
-                raise NotDeclarable(declared.found[which].design, UNDER_TRANSFORMS) from error
-            raise
-
-    with replaced_forward(cls, patched_or_why):
+    with replaced_forward(cls, patched):
         yield
 
 

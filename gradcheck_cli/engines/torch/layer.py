@@ -515,6 +515,11 @@ class TorchSubject(LayerSubject):
             raise Unsupported(NO_FORWARD_MODE)
         try:
             yield
+        except AssertionError as error:  # under `vmap`, PyTorch calls a jvp that does not exist
+            lacking = self._without_jvp()
+            if lacking is None:
+                raise
+            raise Unsupported(f"`{lacking}` has no `jvp`") from error
         except (NotImplementedError, RuntimeError) as error:
             said = str(error).lower()
             if _NO_TANGENT in said:
@@ -527,6 +532,12 @@ class TorchSubject(LayerSubject):
             if isinstance(error, NotImplementedError):  # a PyTorch kernel without a tangent
                 raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
+
+    def _without_jvp(self) -> str | None:
+        from gradcheck_cli.engines.torch.custom_functions import without_jvp
+
+        with self.passes() as passes:
+            return without_jvp(passes.call())
 
     def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
         """The jvps along many tangents. The first tangent of each leaf is pushed alone, and later

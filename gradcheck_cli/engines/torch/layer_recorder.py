@@ -23,7 +23,12 @@ from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, r
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import Call
 from gradcheck_cli.engines.torch.compositions import unfused
-from gradcheck_cli.engines.torch.custom_functions import applied, around_calls, replaced_forward
+from gradcheck_cli.engines.torch.custom_functions import (
+    applied,
+    around_calls,
+    replaced_forward,
+    without_ctx,
+)
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -85,7 +90,7 @@ class TorchLayerRecorder(TorchRecorder):
         )
 
     def _forward(self, cls: Any, forward: Callable[..., Any], *args: Any) -> Any:
-        call, name = Call(*applied(cls, args), {}), f"{cls.__name__}.apply"
+        call, name = Call(*applied(cls, without_ctx(cls, args)), {}), f"{cls.__name__}.apply"
         return self.run_by_parts(name, name, call, lambda: forward(*args))
 
     def _cotangents(self, gives: Mapping[int, int]) -> Callable[[Sequence[Any]], None]:

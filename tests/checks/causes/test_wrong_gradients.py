@@ -198,6 +198,50 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
     )
 
 
+class MappedProduct(Matmul):
+    """One class for each row when called under `vmap`, made by PyTorch."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Any, b: Any) -> Any:
+        return a * torch.sin(b)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return g * torch.sin(b), g * a * torch.sin(b)
+
+
+def nested_maps(a: Any, b: Any) -> Any:
+    each = torch.func.vmap(MappedProduct.apply)
+    return torch.func.vmap(lambda row: each(row, b))(a)
+
+
+def map_of_an_inner_gradient(a: Any, b: Any) -> Any:
+    return torch.func.vmap(torch.func.grad(lambda r: MappedProduct.apply(r, b).exp().sum()))(a)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda a, b: torch.func.vmap(MappedProduct.apply, in_dims=(0, None))(a, b),
+        lambda a, b: torch.func.vmap(MappedProduct.apply, in_dims=1, out_dims=1)(a, a * b),
+        nested_maps,
+        map_of_an_inner_gradient,
+    ],
+)
+def test_a_wrong_function_is_named_under_vmap(layer: Any) -> None:
+    answer = examined(layer, {"a": [[1.0, 2.0, 0.5], [0.3, -1.0, 0.7]], "b": [1.1, -0.7, 2.0]})
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert {finding.code for finding in found} == {"GC101"}
+    causes = [finding.cause for finding in found if finding.mode == "reverse"]
+    assert {(cause.op, cause.text) for cause in causes} == {
+        ("MappedProduct", "g * a * torch.sin(b)")
+    }
+    assert any("`MappedProduct` has no `jvp`" in note for note in answer.notes)
+
+
 def test_a_jvp_of_two_arguments_has_one_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[RuleFixes] = []
     search = RuleFixes.first_working
