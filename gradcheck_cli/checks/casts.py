@@ -98,8 +98,7 @@ def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
     for one in (*case.evaluations, *case.wide.values()):
         gradient = one.gradients.get(name) if one.mode == mode else None
         if gradient is not None and gradient.values is not None:
-            with np.errstate(all="ignore"):
-                off.append(np.abs(gradient.values - value))
+            off.append(np.abs(gradient.values - value))
     if len(off) != 2:
         return False
     return np.asarray((off[0] >= np.abs(value) / 2) & (GROWS * off[1] <= off[0]))

@@ -59,8 +59,7 @@ def wrong_value(
     dtype = "float32" if narrow.dtype == "float64" else "float64"
     error = compiled - written
     there = where_it_runs(partial(_error, compiled_in, dtype), np.full(error.shape, np.nan))
-    with np.errstate(all="ignore"):
-        same = off & (np.abs(error - there) <= SAME_ERROR * np.abs(error))
+    same = off & (np.abs(error - there) <= SAME_ERROR * np.abs(error))
     exact = written if layer.highest is narrow else layer.highest.value({})
     if np.any(same):
         words = "differs from the layer as written, in every precision"
@@ -87,11 +86,10 @@ def _half_lost(subject: Subject, compiled: Array, written: Array) -> Array:
     output. GC203 reports nan and inf."""
     off = np.zeros(written.shape, dtype=bool)
     half = FORMATS[subject.dtype].half
-    with np.errstate(all="ignore"):
-        for output in subject.outputs:
-            part = slice(output.start, output.start + output.size)
-            largest = np.max(np.abs(written[part]), initial=0.0)
-            off[part] = np.abs(compiled[part] - written[part]) > half * largest
+    for output in subject.outputs:
+        part = slice(output.start, output.start + output.size)
+        largest = np.max(np.abs(written[part]), initial=0.0)
+        off[part] = np.abs(compiled[part] - written[part]) > half * largest
     return np.asarray(off & np.isfinite(compiled) & np.isfinite(written))
 
 

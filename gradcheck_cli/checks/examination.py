@@ -38,7 +38,7 @@ from gradcheck_cli.checks.subjects import Subjects, bind, draws_other_numbers, w
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, quiet
 from gradcheck_cli.domain.evaluation import SECOND, Failure
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
@@ -76,6 +76,7 @@ VAGUER = (
 )  # a finding about the layer without its casts is more precise
 
 
+@quiet
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
     """Examine the layer. Faults of the layer become findings or a failure, never exceptions.
 

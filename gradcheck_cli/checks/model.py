@@ -103,9 +103,8 @@ class Model(ProgramTruth):
         precision, or the other precision is lower and right within its own rounding."""
         dtype, other = again
         exact = np.ravel(truth.output)
-        with np.errstate(all="ignore"):
-            error, there = output - exact, other - exact
-            same = np.abs(error - there) <= SAME_ERROR * np.abs(error)
+        error, there = output - exact, other - exact
+        same = np.abs(error - there) <= SAME_ERROR * np.abs(error)
         lower = FORMATS[dtype].bits < FORMATS[self.layer.problem.dtype].bits
         return np.asarray(same | (lower & self._within_rounding(other, truth, dtype)))
 

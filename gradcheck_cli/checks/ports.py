@@ -111,8 +111,7 @@ def _agree(mine: Array, theirs: Array, digits: str) -> bool:
     if mine.shape != theirs.shape:
         return False
     half = FORMATS[digits].half
-    with np.errstate(all="ignore"):
-        off = np.abs(mine.astype(np.float64) - theirs)
+    off = np.abs(mine.astype(np.float64) - theirs)
     finite = np.isfinite(theirs)
     size = np.max(np.abs(theirs), where=finite, initial=0.0)
     return bool(np.all((off <= half * size) | (mine == theirs) | ~(finite | np.isfinite(mine))))
@@ -198,8 +197,7 @@ def _one_entry(mine: Array, theirs: Array) -> tuple[str, str]:
 
 
 def _worst(mine: Array, theirs: Array) -> tuple[int, ...]:
-    with np.errstate(all="ignore"):
-        off = np.abs(mine.astype(np.float64) - theirs)
+    off = np.abs(mine.astype(np.float64) - theirs)
     worst = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
     return index_of(worst, off.shape)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
+from gradcheck_cli.domain.dtypes import quiet
 from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
@@ -153,6 +154,7 @@ class CaseExamination(Examination):
         yield from ()
 
 
+@quiet
 def drive(steps: Steps[T], answer: Callable[[Ask], Any]) -> T:
     """Run all steps in this process and return their result."""
     answers = None  # starts the generator

@@ -167,8 +167,7 @@ class Whole(Gradients):
         derivatives so steep that they would change the value within this stretch are examined."""
         size = np.max(np.abs(truth.output), initial=0.0, where=np.isfinite(truth.output))
         for leaf in self._truth.moving:
-            with np.errstate(all="ignore"):
-                rise = np.abs(truth.blocks["reverse", leaf.name].value) * own_size(leaf.value)
+            rise = np.abs(truth.blocks["reverse", leaf.name].value) * own_size(leaf.value)
             if np.any(BUBBLE * rise > size):
                 own, found = self._truth.gradients[leaf.name], self._truth.differences()[leaf.name]
                 self.notes += [
@@ -246,8 +245,7 @@ class Whole(Gradients):
                 there, here = found.get(name), pushed.gradients[name].values
                 if there is None or here is None:
                     continue
-                with np.errstate(all="ignore"):
-                    moved = np.abs(there - here)
+                moved = np.abs(there - here)
                 moved = np.where(np.isfinite(moved), moved, np.abs(here))  # no digit is right
                 for mode in ("reverse", "forward"):
                     block = blocks[mode, name]

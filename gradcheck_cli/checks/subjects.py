@@ -249,11 +249,10 @@ def draws_other_numbers(
         seen.append(value)
     one, other = seen
     half = FORMATS[digits].half
-    with np.errstate(all="ignore"):
-        if one.shape == other.shape and np.all(
-            np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)
-        ):
-            return False
+    if one.shape == other.shape and np.all(
+        np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)
+    ):
+        return False
     if narrow.run(Call(watch=True)).random:
         return True
     lines = where_it_runs(lambda: narrow.lines(np.ones(one.size)), Lines())

@@ -196,9 +196,8 @@ class Declared:
             slope = rows @ ((above - below) / (2 * step))
             expected = declared @ along.reshape(-1)
             scale = np.abs(declared) @ np.ones(leaf.size)
-            with np.errstate(all="ignore"):
-                if not np.all(np.abs(slope - expected) <= 2.0 ** -(NOTE_BITS * bits) * scale):
-                    return False
+            if not np.all(np.abs(slope - expected) <= 2.0 ** -(NOTE_BITS * bits) * scale):
+                return False
         return True
 
 

@@ -55,8 +55,7 @@ def with_never_filled(
 def suspicious(g: Array, block: TruthBlock) -> Mask:
     """A mask (m, n) of the entries that are zero although the truth is not, unless the truth is so
     small that cancellation of float64 terms could hide it."""
-    with np.errstate(all="ignore"):
-        off = np.abs(block.value) > block.error
+    off = np.abs(block.value) > block.error
     off &= (g == 0) & (block.kind == PointKind.SMOOTH)
     return np.asarray(off & ~is_hidden(g, block, FORMATS["float64"])) if np.any(off) else off
 

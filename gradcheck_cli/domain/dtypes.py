@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ import numpy.typing as npt
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import ERROR_BITS
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 
 Values = Mapping[str, Array]
@@ -143,6 +146,19 @@ def joined(pairs: Array) -> Array:
     float32."""
     dtype = np.result_type(pairs.dtype, np.complex64)
     return np.ascontiguousarray(pairs).view(dtype)[..., 0]
+
+
+def quiet(function: Callable[P, T]) -> Callable[P, T]:
+    """The function without NumPy's warnings and errors about nan, infinity and underflow, in all
+    that it calls: such numbers are evidence. (A generator runs in its caller and would not change.)
+    """
+
+    @wraps(function)
+    def found(*args: P.args, **named: P.kwargs) -> T:
+        with np.errstate(all="ignore"):
+            return function(*args, **named)
+
+    return found
 
 
 def wider(dtype: str) -> FloatFormat:

@@ -38,13 +38,12 @@ def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
     """Mark the finite entries that differ by more than rounding explains, shape (rows, columns). A
     difference that is negligible compared with a larger entry of the same row or column does not
     count."""
-    with np.errstate(all="ignore"):
-        larger = np.maximum(np.abs(a), np.abs(b))
-        apart = np.abs(a - b) > 2 * FEW_ULPS * fmt.ulp(larger) + allowed
-        known = np.where(np.isfinite(larger), larger, 0.0)
-        row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
-        largest = np.maximum(row, column)
-        apart &= (larger == largest) | (np.abs(a - b) > HIDDEN_ULPS * fmt.ulp(largest))
+    larger = np.maximum(np.abs(a), np.abs(b))
+    apart = np.abs(a - b) > 2 * FEW_ULPS * fmt.ulp(larger) + allowed
+    known = np.where(np.isfinite(larger), larger, 0.0)
+    row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
+    largest = np.maximum(row, column)
+    apart &= (larger == largest) | (np.abs(a - b) > HIDDEN_ULPS * fmt.ulp(largest))
     return np.asarray(apart & np.isfinite(a) & np.isfinite(b))
 
 
@@ -128,8 +127,7 @@ def _shrinks(case: Case, one: Evaluation, other: Evaluation, name: str) -> Array
     again, again_other, a, b = arrays
     if again is None or again_other is None or a is None or b is None or len(dtypes) != 1:
         return np.zeros((), dtype=np.bool_)
-    with np.errstate(all="ignore"):
-        gaps = np.abs(again - again_other), np.abs(a - b)
+    gaps = np.abs(again - again_other), np.abs(a - b)
     unit = {dtype: FORMATS[dtype].unit_roundoff for dtype in (*dtypes, one.dtype)}
     (wide,) = dtypes
     small, large = gaps if unit[wide] < unit[one.dtype] else gaps[::-1]
@@ -142,8 +140,7 @@ def _rounding(block: TruthBlock, fmt: FloatFormat) -> Array:
     """Return how far rounding may separate two ways to compute the same entries: twice the costs C
     and R, and twice a few ulps of the steepest one-sided slope."""
     cost = block.condition + block.floor
-    with np.errstate(all="ignore"):
-        ulps = FEW_ULPS * fmt.ulp(np.where(np.isfinite(block.steepest), block.steepest, 0.0))
+    ulps = FEW_ULPS * fmt.ulp(np.where(np.isfinite(block.steepest), block.steepest, 0.0))
     return np.asarray(2 * (FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0) + ulps))
 
 

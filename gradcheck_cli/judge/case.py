@@ -234,8 +234,7 @@ def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
     if block.kind.any():
         smooth = block.kind == PointKind.SMOOTH
         error, value = error[smooth], value[smooth]
-    with np.errstate(all="ignore"):
-        bars = error / fmt.ulp(value)
+    bars = error / fmt.ulp(value)
     return float(bars.max()) if bars.size and np.isfinite(bars).all() else None
 
 
@@ -276,9 +275,8 @@ def _judge_missing(
 ) -> None:
     """Add the check of a gradient that an engine did not return: right only if the truth is
     zero."""
-    with np.errstate(all="ignore"):
-        nonzero = (np.abs(block.value) > block.error) & (block.kind == PointKind.SMOOTH)
-        nonzero |= (block.kind == PointKind.KINK) & ((block.lower > 0) | (block.upper < 0))
+    nonzero = (np.abs(block.value) > block.error) & (block.kind == PointKind.SMOOTH)
+    nonzero |= (block.kind == PointKind.KINK) & ((block.lower > 0) | (block.upper < 0))
     nonzero &= ~lost_rows(case, evaluation)  # a lost output needs no gradient
     missing = bool(np.any(nonzero))
     if missing:
@@ -356,9 +354,8 @@ def only_rounds(trace: Trace | None, fmt: FloatFormat) -> bool:
 
 def _loses_last_digits(operation: Operation, fmt: FloatFormat) -> bool:
     inputs = np.abs([x for x in operation.exact_inputs if np.isfinite(x)])
-    with np.errstate(all="ignore"):
-        off = operation.error * fmt.ulp(np.float64(operation.exact))
-        return bool(off <= FEW_ULPS * fmt.ulp(np.max(inputs, initial=0.0)))
+    off = operation.error * fmt.ulp(np.float64(operation.exact))
+    return bool(off <= FEW_ULPS * fmt.ulp(np.max(inputs, initial=0.0)))
 
 
 def flushed(case: Case) -> dict[str, Array]:
@@ -412,8 +409,7 @@ def _close(case: Case, a: Array | None, b: Array | None) -> Mask:
     if a is None or b is None or a.shape != b.shape:
         return np.asarray(a is b)
     fmt = FORMATS[case.dtype]
-    with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= fmt.ulp(b) * fmt.lost(ERROR_BITS)
+    near = np.abs(a - b) <= fmt.ulp(b) * fmt.lost(ERROR_BITS)
     tiny = (np.abs(a) < fmt.smallest_normal) & (np.abs(b) < fmt.smallest_normal)
     return np.asarray(near | tiny | (a == b))
 
@@ -448,9 +444,8 @@ def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check
 def _size(g: np.ndarray, block: TruthBlock) -> str:
     """Describe the largest error, also relative to the largest entry of the truth."""
     known = (block.kind == PointKind.SMOOTH) & np.isfinite(block.value)
-    with np.errstate(all="ignore"):
-        largest = float(np.max(np.abs(block.value), initial=0.0, where=known))
-        error = float(np.max(np.abs(g - block.value), initial=0.0, where=known))
+    largest = float(np.max(np.abs(block.value), initial=0.0, where=known))
+    error = float(np.max(np.abs(g - block.value), initial=0.0, where=known))
     if not np.any(known):
         return "at a point without a derivative"
     if largest == 0 or not np.isfinite(error):

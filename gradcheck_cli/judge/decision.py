@@ -152,16 +152,14 @@ class Evidence:
         """Entries with a certified truth that a search calls failures."""
         truth = np.where(np.isfinite(self.block.value), self.block.value, 0.0)
         top = top_of(truth)
-        with np.errstate(all="ignore"):
-            fails = (inaccuracy(self.g, truth, top, self.format) > 0) | (
-                lost_to_zero(self.g, truth, top, self.format) > 0
-            )
+        fails = (inaccuracy(self.g, truth, top, self.format) > 0) | (
+            lost_to_zero(self.g, truth, top, self.format) > 0
+        )
         return np.asarray(fails & self.block.certified)
 
     @cached_property
     def _error(self) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.abs(self.g - self.block.value))
+        return np.asarray(np.abs(self.g - self.block.value))
 
     @cached_property
     def felt(self) -> Mask:

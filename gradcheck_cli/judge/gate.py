@@ -162,8 +162,7 @@ def _masks(
             yield "invisible", lost & judged.hidden
         yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, ERROR_BITS)
     correct = smooth & (verdict == Verdict.CORRECT)
-    with np.errstate(all="ignore"):
-        error = np.abs(g - block.value)
+    error = np.abs(g - block.value)
     if has_tolerance(fmt, tolerance):
         most = judged.accepted or accepted_errors(block, fmt, tolerance)
         yield "tolerance", correct & (error <= most.base)
@@ -181,8 +180,7 @@ def _masks(
 
 def _fewer(judged: Judged, fmt: FloatFormat, part: float) -> Mask:
     """Entries that lost no more than this part of the digits."""
-    with np.errstate(all="ignore"):
-        return np.asarray(judged.ulps <= 2.0 ** (part * fmt.bits))
+    return np.asarray(judged.ulps <= 2.0 ** (part * fmt.bits))
 
 
 def unexplained(

@@ -32,8 +32,7 @@ class Miss:
 
     def words(self) -> str:
         """Describe the row that is farthest outside."""
-        with np.errstate(all="ignore"):
-            off = np.fmax(self.hull.lower - self.along, self.along - self.hull.upper)
+        off = np.fmax(self.hull.lower - self.along, self.along - self.hull.upper)
         row = int(np.argmax(np.where(self.rows, off, -np.inf)))
         low, high = float(self.hull.lower[row]), float(self.hull.upper[row])
         slope = f"{high:.6g}" if high - low <= self.hull.error[row] else f"{low:.6g} to {high:.6g}"
@@ -76,11 +75,9 @@ def _miss(case: Case, truth: Truth, evaluation: Evaluation, hull: Hull) -> Miss 
         gradient = evaluation.gradients.get(name)
         if gradient is None or gradient.values is None:
             return None
-        with np.errstate(all="ignore"):
-            total = total + gradient.values @ weights
-            steepest = truth.blocks[evaluation.mode, name].steepest
-            size = size + np.fmax(np.abs(gradient.values), steepest) @ np.abs(weights)
+        total = total + gradient.values @ weights
+        steepest = truth.blocks[evaluation.mode, name].steepest
+        size = size + np.fmax(np.abs(gradient.values), steepest) @ np.abs(weights)
     slack = hull.error + FEW_ULPS * fmt.ulp(size)
-    with np.errstate(all="ignore"):
-        outside = (total < hull.lower - slack) | (total > hull.upper + slack)
+    outside = (total < hull.lower - slack) | (total > hull.upper + slack)
     return Miss(hull, outside & np.isfinite(total), total)

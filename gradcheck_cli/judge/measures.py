@@ -65,16 +65,14 @@ def within_rounding(
 ) -> Mask:
     """Mark the numbers whose distance from the truth is explained by the error bar of the truth, by
     a few ulps, and by a cost of rounding."""
-    with np.errstate(all="ignore"):
-        allowed = bar + FEW_ULPS * fmt.ulp(truth) + FIRST_ORDER_SLACK * cost
-        return np.asarray(np.abs(g - truth) <= allowed)
+    allowed = bar + FEW_ULPS * fmt.ulp(truth) + FIRST_ORDER_SLACK * cost
+    return np.asarray(np.abs(g - truth) <= allowed)
 
 
 @_cached_by_identity
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     """|g - T| in ulp(T); 0 if both round to the same infinity, nan if g or T is nan."""
-    with np.errstate(all="ignore"):
-        error = np.abs(g - truth) / fmt.ulp(truth)
+    error = np.abs(g - truth) / fmt.ulp(truth)
     infinite = np.isinf(g)
     if infinite.any():
         error = np.where(infinite & (fmt.round(truth) == g), 0.0, error)
@@ -84,14 +82,13 @@ def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
 @_cached_by_identity
 def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
     """Mark the entries that are right without considering the conditioning of the problem."""
-    with np.errstate(all="ignore"):
-        error = np.abs(g - block.value)
-        right: Mask = error <= block.error + _tolerated(block.value, fmt, tolerance)
-        if right.all() and not block.kind.any():
-            return right
-        right |= legitimately_flushed(g, block.value, fmt)
-        # the truth does not fit the dtype: infinity is its right rounding
-        right |= np.isinf(g) & (fmt.round(block.value) == g)
+    error = np.abs(g - block.value)
+    right: Mask = error <= block.error + _tolerated(block.value, fmt, tolerance)
+    if right.all() and not block.kind.any():
+        return right
+    right |= legitimately_flushed(g, block.value, fmt)
+    # the truth does not fit the dtype: infinity is its right rounding
+    right |= np.isinf(g) & (fmt.round(block.value) == g)
     if block.kind.any() or np.isnan(block.value).any():
         return _accepted_where_rough(g, block, fmt, right)
     return right
@@ -101,11 +98,10 @@ def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth:
     """`smooth` at smooth entries; at a kink whether g lies between the one-sided derivatives;
     whether g is finite where there is no derivative, or none is known. The cost of rounding is
     unknown next to a kink, so as many digits may be lost as go unreported elsewhere."""
-    with np.errstate(all="ignore"):
-        steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
-        few = max(FEW_ULPS, fmt.lost(NOTE_BITS))
-        slack = block.error + few * fmt.ulp(steepest)
-        between = (g >= block.lower - slack) & (g <= block.upper + slack)
+    steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
+    few = max(FEW_ULPS, fmt.lost(NOTE_BITS))
+    slack = block.error + few * fmt.ulp(steepest)
+    between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
     free = np.isin(block.kind, (PointKind.UNDEFINED, PointKind.JUMP, PointKind.UNDECIDED))
     free |= np.isnan(block.value) & ~kink
@@ -131,9 +127,8 @@ def surely_tolerated(
     """Mark the entries within the user's tolerance wherever the truth lies in its error bar."""
     if not has_tolerance(fmt, tolerance):
         return np.zeros(g.shape, dtype=np.bool_)
-    with np.errstate(all="ignore"):
-        farthest = np.abs(g - block.value) + block.error
-        return np.asarray(farthest <= _tolerated(block.value, fmt, tolerance))
+    farthest = np.abs(g - block.value) + block.error
+    return np.asarray(farthest <= _tolerated(block.value, fmt, tolerance))
 
 
 def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
@@ -165,10 +160,9 @@ class Again:
         A truth below its smallest normal number may be rounded to zero, and a small error may
         vanish. Then this precision says nothing about the other.
         """
-        with np.errstate(all="ignore"):
-            off = np.abs(g - truth)
-            held = (truth == 0) | self._holds(np.abs(truth))
-            return np.asarray(held & self._holds(off))
+        off = np.abs(g - truth)
+        held = (truth == 0) | self._holds(np.abs(truth))
+        return np.asarray(held & self._holds(off))
 
     def _holds(self, size: Array) -> Mask:
         return np.asarray((size >= self.format.smallest_normal) & (size <= self.format.largest))
@@ -184,10 +178,9 @@ def follows(
     """Mark the entries whose error the engine's documentation explains: `g` is right compared with
     `documented`, and far nearer to it than to the truth."""
     most = accepted_errors(documented, fmt, tolerance)
-    with np.errstate(all="ignore"):
-        left = np.abs(g - documented.value)
-        explained = left <= SAME_ERROR * np.abs(g - block.value)
-        right = (left <= most.conditioning) | (left <= most.rounding)
+    left = np.abs(g - documented.value)
+    explained = left <= SAME_ERROR * np.abs(g - block.value)
+    right = (left <= most.conditioning) | (left <= most.rounding)
     if not has_tolerance(fmt, tolerance):
         right |= ~lossy(error_in_ulps(g, documented.value, fmt), fmt, NOTE_BITS)
     return np.asarray(explained & right)
@@ -196,10 +189,9 @@ def follows(
 def has_few_digits(g: Array, block: TruthBlock) -> Mask:
     """Mark the entries with few known digits where half an ulp of the inputs leaves no more of
     them."""
-    with np.errstate(all="ignore"):
-        farthest = np.abs(g - block.value) + block.error
-        explained = farthest <= FIRST_ORDER_SLACK * block.condition
-        return np.asarray(explained & (block.error <= A_DIGIT * np.abs(block.value)))
+    farthest = np.abs(g - block.value) + block.error
+    explained = farthest <= FIRST_ORDER_SLACK * block.condition
+    return np.asarray(explained & (block.error <= A_DIGIT * np.abs(block.value)))
 
 
 @_cached_by_identity
@@ -236,12 +228,11 @@ def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | 
     residue of terms that cancel is right if it is small compared with the derivative nearby.
     """
     slack = FIRST_ORDER_SLACK
-    with np.errstate(all="ignore"):
-        base = block.error + _tolerated(block.value, fmt, tolerance)
-        small = block.floor <= 2.0 ** -(DECIDABLE * fmt.bits) * block.scale
-        left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
-        allowance = np.where(is_zero(block), left, block.allowance)
-        return Accepted(base, base + slack * block.condition, base + slack * allowance)
+    base = block.error + _tolerated(block.value, fmt, tolerance)
+    small = block.floor <= 2.0 ** -(DECIDABLE * fmt.bits) * block.scale
+    left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
+    allowance = np.where(is_zero(block), left, block.allowance)
+    return Accepted(base, base + slack * block.condition, base + slack * allowance)
 
 
 def is_zero(block: TruthBlock) -> Mask:
@@ -257,11 +248,10 @@ def is_felt(
     cancel has few digits at any accuracy. With a tolerance, all entries are marked."""
     if has_tolerance(fmt, tolerance):
         return np.ones(g.shape, dtype=np.bool_)
-    with np.errstate(all="ignore"):
-        truth = np.abs(block.value)
-        size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
-        large = np.abs(g - block.value) > fmt.lost(NOTE_BITS) * fmt.ulp(size)
-        return np.asarray(large & lossy(ulps, fmt, NOTE_BITS))
+    truth = np.abs(block.value)
+    size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
+    large = np.abs(g - block.value) > fmt.lost(NOTE_BITS) * fmt.ulp(size)
+    return np.asarray(large & lossy(ulps, fmt, NOTE_BITS))
 
 
 def lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
@@ -283,8 +273,7 @@ def is_hidden(
     known = np.where(np.isfinite(block.value), np.abs(block.value), 0.0)
     row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
     largest = np.where(g == 0, np.minimum(row, column), np.maximum(row, column))
-    with np.errstate(all="ignore"):
-        return np.asarray(np.abs(g - block.value) <= roundings * fmt.ulp(largest))
+    return np.asarray(np.abs(g - block.value) <= roundings * fmt.ulp(largest))
 
 
 def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
@@ -310,14 +299,13 @@ def only_lost_in_float64(
     cancel exactly.
     """
     in_float32 = error_in_ulps(single.values, block.value, single.format)
-    with np.errstate(all="ignore"):
-        here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
-        few = there <= NOTE_BITS * single.format.bits
-        few &= single.speaks_of(g, block.value) & (block.value != 0)
-        cost = np.where(np.isfinite(block.floor), block.floor, 0.0)
-        few &= ~(np.abs(g - block.value) <= cost)
-        shown = np.any(few & (here > ERROR_BITS * fmt.bits))
-        return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
+    here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
+    few = there <= NOTE_BITS * single.format.bits
+    few &= single.speaks_of(g, block.value) & (block.value != 0)
+    cost = np.where(np.isfinite(block.floor), block.floor, 0.0)
+    few &= ~(np.abs(g - block.value) <= cost)
+    shown = np.any(few & (here > ERROR_BITS * fmt.bits))
+    return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
 
 
 def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: FloatFormat) -> Mask:
@@ -332,16 +320,14 @@ def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: F
     for one in (fine, coarse):
         ulps = error_in_ulps(one.values, block.value, one.format)
         grows &= np.isfinite(ulps) & lossy(ulps, one.format, ERROR_BITS)
-    with np.errstate(all="ignore"):
-        error, before = (np.abs(one.values - block.value) for one in (fine, coarse))
-        beyond = error > block.error + finest_cost(wide, block, fmt)
-        return np.asarray(grows & beyond & (error >= GROWS * before))
+    error, before = (np.abs(one.values - block.value) for one in (fine, coarse))
+    beyond = error > block.error + finest_cost(wide, block, fmt)
+    return np.asarray(grows & beyond & (error >= GROWS * before))
 
 
 def beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Mark the entries that rounding in the finer precision cannot turn into zero."""
-    with np.errstate(all="ignore"):
-        return np.asarray(finest_cost(wide, block, fmt) < np.abs(block.value))
+    return np.asarray(finest_cost(wide, block, fmt) < np.abs(block.value))
 
 
 def finest_cost(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Array:
@@ -364,9 +350,8 @@ def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     common term of derivatives (1 - y^2), and within the usual range of exponents."""
     finer = wide.format if wide.format.bits > fmt.bits else fmt
     size = np.abs(block.value)
-    with np.errstate(all="ignore"):
-        felt = size >= 2.0 ** -(DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
-        seen = ~block.certified | (np.abs(block.difference) > block.difference_error)
+    felt = size >= 2.0 ** -(DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
+    seen = ~block.certified | (np.abs(block.difference) > block.difference_error)
     usual = 2.0 ** (finer.max_exponent * USUAL_EXPONENT)
     return np.asarray(felt & (size <= usual) & seen)
 
@@ -396,18 +381,16 @@ def repeats_in(g: Array, block: TruthBlock, wide: Again | None, cost: Array | fl
     Second, the derivative that the user wrote differs from the truth in float64, and the engine
     follows it.
     """
-    with np.errstate(all="ignore"):  # a truth beyond the range of float64 is infinite
-        same = SAME_ERROR * np.abs(g - block.value)
-        change = np.abs(block.stated - block.value)
-        stated = np.isfinite(change) & (change > block.error) & (change >= same)
+    same = SAME_ERROR * np.abs(g - block.value)  # a truth beyond float64 is infinite
+    change = np.abs(block.stated - block.value)
+    stated = np.isfinite(change) & (change > block.error) & (change >= same)
     if wide is None:
         return np.asarray(stated)
     again, speaks = wide.values, wide.speaks_of(g, block.value)
-    with np.errstate(all="ignore"):
-        still = np.abs(again - block.value) >= same
-        repeated = still & np.isfinite(again) & np.isfinite(block.value) & (again != 0)
-        repeated &= speaks & (np.abs(g - again) <= same)
-        known = np.where(np.isfinite(cost), cost, 0.0)
-        repeated &= np.abs(g - block.value) > block.error + known
-        follows = ~speaks | ~np.isfinite(again) | still
+    still = np.abs(again - block.value) >= same
+    repeated = still & np.isfinite(again) & np.isfinite(block.value) & (again != 0)
+    repeated &= speaks & (np.abs(g - again) <= same)
+    known = np.where(np.isfinite(cost), cost, 0.0)
+    repeated &= np.abs(g - block.value) > block.error + known
+    follows = ~speaks | ~np.isfinite(again) | still
     return np.asarray(repeated | (stated & follows))

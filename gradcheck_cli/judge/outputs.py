@@ -310,7 +310,6 @@ def _overflows(exact: float, fmt: FloatFormat) -> bool:
 
 def _input_too_large(case: Case) -> str | None:
     for name, start in case.spec.points[case.point or 0].items():
-        with np.errstate(all="ignore"):
-            if np.any(np.isinf(case.values[name]) & np.isfinite(start.value)):
-                return name
+        if np.any(np.isinf(case.values[name]) & np.isfinite(start.value)):
+            return name
     return None

@@ -64,9 +64,8 @@ def _judge_parameter(case: TrainingCase, path: Training, name: str) -> tuple[Che
     fmt = FORMATS[case.dtype]
     truth, mine = exact.parameters[name], path.parameters[name]
     last = mine[-1]
-    with np.errstate(all="ignore"):
-        by_rounding = np.max(np.abs(near.parameters[name] - truth), axis=0)
-        size = np.max(np.abs(truth), axis=0)
+    by_rounding = np.max(np.abs(near.parameters[name] - truth), axis=0)
+    size = np.max(np.abs(truth), axis=0)
     steps = case.problem.steps
     allowed = FIRST_ORDER_SLACK * (by_rounding + steps * fmt.unit_roundoff * size)
     error = np.abs(last - truth[-1])

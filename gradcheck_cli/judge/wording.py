@@ -115,8 +115,7 @@ def vanished(about: About) -> str:
 def documented(about: About) -> str:
     """The message, with the largest relative error."""
     truth = about.block.value[about.at]
-    with np.errstate(all="ignore"):
-        part = np.max(about.errors * about.format.ulp(truth) / np.abs(truth))
+    part = np.max(about.errors * about.format.ulp(truth) / np.abs(truth))
     assert about.evaluation is not None
     found = documented_of(about.case, about.evaluation)
     says = "" if found is None else f": {documented_words(found)}"
@@ -136,9 +135,8 @@ def documented_words(documented: Documented) -> str:
 
 def ill_conditioned(about: About) -> str:
     """The message, with the rounding that moves the entries by as much as their error."""
-    with np.errstate(all="ignore"):
-        errors = about.errors * about.format.ulp(about.block.value[about.at])
-        most = accepted_errors(about.block, about.format, about.case.spec.tolerance)
+    errors = about.errors * about.format.ulp(about.block.value[about.at])
+    most = accepted_errors(about.block, about.format, about.case.spec.tolerance)
     if np.all(errors <= most.conditioning[about.at]):
         return f"{about.entries}: explained by rounding the inputs alone"
     return f"{about.entries}: explained by rounding the inputs and each operation once"

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gradcheck_cli.domain.codes import CODES, ENGINE_FAILED, Codes
 from gradcheck_cli.domain.curve import Curve
-from gradcheck_cli.domain.dtypes import COMPLEX, parts_of
+from gradcheck_cli.domain.dtypes import COMPLEX, parts_of, quiet
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Training, modes_in
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import ByDesign
@@ -56,6 +56,7 @@ class Found:
     compile_s: Mapping[str, float] = field(default_factory=dict)
 
 
+@quiet
 def settle(
     plan: Plan,
     options: RunOptions,

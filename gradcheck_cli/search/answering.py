@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.checks.protocol import Ask, Steps, drive
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, quiet
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.domain.search import KINDS, Search, SearchAnswer, SearchedFix, SearchRequest
 from gradcheck_cli.domain.spec import Spec
@@ -35,6 +35,7 @@ _SAME: Enough = 2.0**-20  # part of a number by which two forms of a function ma
 _SELDOM: Enough = 0.25  # part of the points that may differ more, because a formula cancels there
 
 
+@quiet
 def searched(
     engine: Engine,
     request: SearchRequest,
@@ -160,7 +161,6 @@ def _agree(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
         for name, array in domain.still.items()
     }
     old, new = (one({**still, **arrays}, BATCH).value for one in both)
-    with np.errstate(all="ignore"):
-        known = np.isfinite(old) & np.isfinite(new)
-        apart = np.abs(old - new) > _SAME * np.maximum(np.abs(old), np.abs(new))
+    known = np.isfinite(old) & np.isfinite(new)
+    apart = np.abs(old - new) > _SAME * np.maximum(np.abs(old), np.abs(new))
     return bool(np.any(known) and np.mean(apart[known]) < _SELDOM)

@@ -38,8 +38,7 @@ class Bend:
         (found,) = self.program(lows, highs, len(low))
         assert found is not None
         x = between(lows[self.name], highs[self.name]).least.reshape(len(low), -1)[:, self.place]
-        with np.errstate(all="ignore"):
-            size = x * found.least.reshape(len(low))
+        size = x * found.least.reshape(len(low))
         return np.where(np.isfinite(size), size, 0.0)
 
 

@@ -81,24 +81,22 @@ class Estimator:
             for name, array in values.items()
         }
         variables = {name: Node(level, wide[name]) for name in self._wrt}
-        with np.errstate(all="ignore"):
-            y = self._run({**wide, **variables})
-            value = np.asarray(y.value if isinstance(y, Node) else y)
-            flat = np.asarray(value, np.float64).reshape(count, -1)
-            gradients = {
-                name: np.zeros((count, flat.shape[1], wide[name].size // count))
-                for name in self._wrt
-            }
-            for row in range(flat.shape[1]):
-                if not isinstance(y, Node):
-                    break
-                seed = np.zeros((count, flat.shape[1]), self._wide)
-                seed[:, row] = 1
-                reached = pull_back([(y, seed.reshape(value.shape))], list(variables.values()))
-                for name, variable in variables.items():
-                    found = reached.get(variable.record)
-                    if found is not None:
-                        gradients[name][:, row] = np.asarray(found, np.float64).reshape(count, -1)
+        y = self._run({**wide, **variables})
+        value = np.asarray(y.value if isinstance(y, Node) else y)
+        flat = np.asarray(value, np.float64).reshape(count, -1)
+        gradients = {
+            name: np.zeros((count, flat.shape[1], wide[name].size // count)) for name in self._wrt
+        }
+        for row in range(flat.shape[1]):
+            if not isinstance(y, Node):
+                break
+            seed = np.zeros((count, flat.shape[1]), self._wide)
+            seed[:, row] = 1
+            reached = pull_back([(y, seed.reshape(value.shape))], list(variables.values()))
+            for name, variable in variables.items():
+                found = reached.get(variable.record)
+                if found is not None:
+                    gradients[name][:, row] = np.asarray(found, np.float64).reshape(count, -1)
         return Answers(flat, gradients, np.ones(count, np.bool_))
 
     def _run(self, given: Mapping[str, Any]) -> Any:

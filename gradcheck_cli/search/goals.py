@@ -56,10 +56,9 @@ class Watch:
         """The states of the numbers, a small integer each."""
         fmt = self._format
         limits = [fmt.smallest_subnormal / 2, fmt.smallest_normal, fmt.largest]
-        with np.errstate(all="ignore"):
-            size = np.abs(numbers)
-            state = np.searchsorted(limits, size, side="right") + 1
-            state = np.where(numbers == 0, 0, np.where(numbers < 0, -state, state))
+        size = np.abs(numbers)
+        state = np.searchsorted(limits, size, side="right") + 1
+        state = np.where(numbers == 0, 0, np.where(numbers < 0, -state, state))
         return np.where(np.isnan(numbers), 9, state).astype(np.int8)
 
 

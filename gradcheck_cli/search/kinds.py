@@ -50,13 +50,12 @@ def suspects(
     only if the answers alone do not show that no point fails."""
     found: dict[Kind, Array] = {}
     estimate: Answers | None = None
-    with np.errstate(all="ignore"):
-        for kind in kinds:
-            if _is_plain(kind, answers):
-                found[kind] = np.zeros(len(answers.value))
-                continue
-            estimate = estimate or estimated()
-            found[kind] = _SIZES[kind](answers, estimate, fmt) * answers.answered
+    for kind in kinds:
+        if _is_plain(kind, answers):
+            found[kind] = np.zeros(len(answers.value))
+            continue
+        estimate = estimate or estimated()
+        found[kind] = _SIZES[kind](answers, estimate, fmt) * answers.answered
     return found
 
 
@@ -119,13 +118,12 @@ def relative_errors(answers: Answers, estimate: Answers) -> Array:
     """By point (N,), the largest error of the gradient relative to its largest entry, at most 1;
     nan if there is no truth."""
     found = np.zeros(len(answers.value))
-    with np.errstate(all="ignore"):
-        for name, gradient in answers.gradients.items():
-            truth = estimate.gradients[name]
-            error = np.abs(gradient - truth) / top_of(truth)
-            error = np.where(gradient == truth, 0.0, np.where(np.isfinite(gradient), error, 1.0))
-            error = np.where(np.isfinite(truth), np.minimum(error, 1.0), np.nan)
-            found = np.maximum(found, np.max(error.reshape(len(found), -1), axis=1))
+    for name, gradient in answers.gradients.items():
+        truth = estimate.gradients[name]
+        error = np.abs(gradient - truth) / top_of(truth)
+        error = np.where(gradient == truth, 0.0, np.where(np.isfinite(gradient), error, 1.0))
+        error = np.where(np.isfinite(truth), np.minimum(error, 1.0), np.nan)
+        found = np.maximum(found, np.max(error.reshape(len(found), -1), axis=1))
     return np.asarray(found)
 
 

@@ -424,8 +424,7 @@ class Proof:
         for name, g in zip(self._wrt, gradients, strict=True):
             if name in lows and g is not None:
                 x = between(lows[name], highs[name]).least.reshape(count, -1)
-                with np.errstate(all="ignore"):
-                    total += np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
+                total += np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
         known = np.isfinite(total)  # an overflow excuses nothing
         return np.where(known, total, 0.0) * self._rounding.unit * _MARGIN
 
@@ -446,16 +445,14 @@ class Proof:
         """Mark the values that are right to half of the digits, or too small to count."""
         limit = self._half * _MARGIN - value.d
         least = np.maximum(value.least, self._rounding.normal)
-        with np.errstate(over="ignore"):
-            right = (limit > 0) & (self._if_it_counts(value) <= limit * least)
+        right = (limit > 0) & (self._if_it_counts(value) <= limit * least)
         return np.asarray(right | (value.most < self._rounding.normal))
 
     def _if_it_counts(self, x: Enclosed) -> Array:
         """The absolute error of numbers that are not below the smallest normal one. A number that
         is flushed to 0 is off by itself, so that it is not above a / (1 - d)."""
-        with np.errstate(all="ignore"):
-            least = x.a / (1 - x.d) * (1 + 2.0**-40)
-            small = (x.d < 1) & (least < self._rounding.normal)
+        least = x.a / (1 - x.d) * (1 + 2.0**-40)
+        small = (x.d < 1) & (least < self._rounding.normal)
         return np.where(small, x.unless_0.a, x.a)
 
     def _sharper(
@@ -524,8 +521,7 @@ class Proof:
                 one = self._ranges(arrays, arrays, len(points))[output]
                 assert one is not None
                 end = getattr(one, part).reshape(len(points), -1)[:, index]
-                with np.errstate(all="ignore"):
-                    sides.append(end + way * beyond)
+                sides.append(end + way * beyond)
             found.append(sides)
         lo, hi = (np.stack([sides[i] for sides in found], axis=1) for i in range(2))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
@@ -697,9 +693,8 @@ def bit_of(kind: Kind) -> np.uint8:
 
 def _distance_bound(exact: Enclosed, computed: Array) -> tuple[Array, Array]:
     """Where an exact number is enclosed, and a bound on its distance to the computed one."""
-    with np.errstate(all="ignore"):
-        off = np.maximum(np.abs(computed - exact.lo), np.abs(computed - exact.hi))
-        off = off * (1 + 2.0**-50)
+    off = np.maximum(np.abs(computed - exact.lo), np.abs(computed - exact.hi))
+    off = off * (1 + 2.0**-50)
     return ~exact.bad & np.isfinite(off), np.where(np.isfinite(off), off, np.inf)
 
 

@@ -40,8 +40,7 @@ def binary_digits(points: Ordinals) -> Array:
     """How many binary digits each of some points (N, D) has, all elements together. Exact zeros of
     differences, as poles are, are at points of few digits more often than beside them."""
     lowest = np.abs(points & -points).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        empty = np.where(points == 0, 63.0, np.log2(lowest))
+    empty = np.where(points == 0, 63.0, np.log2(lowest))
     return np.asarray(np.sum(63.0 - empty, axis=1))
 
 
@@ -68,9 +67,8 @@ def _rounded(numbers: np.ndarray, digits: int) -> np.ndarray:
     """All elements with so many digits: rounded to nearest, down and up."""
     size = np.where(numbers == 0, 1.0, np.abs(numbers))
     unit = 10.0 ** (np.floor(np.log10(size)) - (digits - 1))
-    with np.errstate(all="ignore"):
-        steps = numbers / unit
-        found = np.stack([np.round(steps), np.floor(steps), np.ceil(steps)]) * unit
+    steps = numbers / unit
+    found = np.stack([np.round(steps), np.floor(steps), np.ceil(steps)]) * unit
     return np.nan_to_num(found)
 
 

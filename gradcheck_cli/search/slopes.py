@@ -29,16 +29,14 @@ class Slopes:
         """A lower bound on the sum of |x| |slope| over the inputs: (N, n)."""
         x = between(self.low[:, None], self.high[:, None]).least
         size = between(self.least, self.most).least
-        with np.errstate(all="ignore"):
-            total = np.sum(times(x, size), axis=2)
+        total = np.sum(times(x, size), axis=2)
         return np.where(np.isfinite(total), total, 0.0)
 
     @property
     def reach(self) -> Array:
         """How far each input moves a number from the middle of its box, (N, n, D)."""
-        with np.errstate(all="ignore"):
-            half = (self.high / 2 - self.low / 2) * (1 + 2.0**-40)
-            return times(half[:, None], np.maximum(np.abs(self.least), np.abs(self.most)))
+        half = (self.high / 2 - self.low / 2) * (1 + 2.0**-40)
+        return times(half[:, None], np.maximum(np.abs(self.least), np.abs(self.most)))
 
     def ends(self, index: int, middle: Array) -> tuple[Array, Array, Array]:
         """Points (N, D) at which number `index` is least and largest, and how far beyond these
@@ -47,6 +45,5 @@ class Slopes:
         rises, falls = self.least[:, index] >= 0, self.most[:, index] <= 0
         least = np.where(rises, self.low, np.where(falls, self.high, middle))
         most = np.where(rises, self.high, np.where(falls, self.low, middle))
-        with np.errstate(all="ignore"):
-            beyond = np.where(rises | falls, 0.0, self.reach[:, index])
-            return least, most, up(np.sum(beyond, axis=1)) + _SLOP
+        beyond = np.where(rises | falls, 0.0, self.reach[:, index])
+        return least, most, up(np.sum(beyond, axis=1)) + _SLOP

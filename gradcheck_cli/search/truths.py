@@ -299,5 +299,4 @@ class PointTruth:
 
 
 def _number(rule: Any, computed: float, truth: float, top: float, fmt: Any) -> float:
-    with np.errstate(all="ignore"):
-        return float(rule(np.float64(computed), np.float64(truth), np.float64(top), fmt))
+    return float(rule(np.float64(computed), np.float64(truth), np.float64(top), fmt))

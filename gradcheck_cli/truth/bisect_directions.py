@@ -80,8 +80,7 @@ def confirm(
 def _entry_bars(bar: Array, direction: Array) -> Array:
     """The error of a single entry that a direction with this bar would have shown, (rows,
     columns)."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(bar[:, None] / np.abs(direction)[None])
+    return np.asarray(bar[:, None] / np.abs(direction)[None])
 
 
 def _holds(
@@ -110,9 +109,8 @@ def _holds(
             expected = expected + gradient[name] @ weights
             mass = mass + np.abs(gradient[name]) @ np.abs(weights)
         slope = sampled.along(direction, expected)
-        with np.errstate(all="ignore"):
-            bar = slope.estimate.error + 2.0**-44 * mass  # rounding of the dot product itself
-            good = np.abs(slope.estimate.value - expected) <= bar
+        bar = slope.estimate.error + 2.0**-44 * mass  # rounding of the dot product itself
+        good = np.abs(slope.estimate.value - expected) <= bar
         if not np.all(good & (bar <= VAGUE_BAR * mass)):
             return False
         if np.any(slope.sides.kind != 0) or (everywhere and np.any(np.isfinite(slope.reach))):

@@ -137,18 +137,16 @@ def merge(
     smooth = kind == PointKind.SMOOTH
     taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
     both = smooth & taken & np.isfinite(gradient)
-    with np.errstate(all="ignore"):
-        gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
-        bar = differences.error + gap
-        consistent = both & (gap <= differences.error + spread)
-        vague = both & ~(consistent & (bar <= UNSEEN_ULPS * ulp))
+    gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
+    bar = differences.error + gap
+    consistent = both & (gap <= differences.error + spread)
+    vague = both & ~(consistent & (bar <= UNSEEN_ULPS * ulp))
     error = np.where(both, bar, spread)
     explained = better = np.zeros_like(both)
     if np.any(vague):
         condition, floor = rounding()
         by_rounding = FIRST_ORDER_SLACK * floor + spread
-        with np.errstate(all="ignore"):
-            error = np.where(consistent, np.minimum(bar, by_rounding), error)
+        error = np.where(consistent, np.minimum(bar, by_rounding), error)
         off = both & ~consistent
         explained, better = _by_rounding(off, gap, differences, condition, by_rounding)
         error = np.where(better, differences.error, np.where(explained, by_rounding, error))
@@ -177,9 +175,8 @@ def _by_rounding(
     """Mark the entries among `off` whose gap rounding explains, and those of them for which the
     difference is more accurate. A function so steep that half an ulp of its input explains the gap
     is not resolved by a difference either, however narrow its bar."""
-    with np.errstate(all="ignore"):
-        explained = off & (gap <= differences.error + by_rounding)
-        resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
+    explained = off & (gap <= differences.error + by_rounding)
+    resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
     return explained, explained & resolved & (differences.error < by_rounding)
 
 
@@ -193,10 +190,9 @@ def _settle_kinds(
     kind = differences.kind.copy()
     if np.all(structural) and not stairs:
         return kind
-    with np.errstate(all="ignore"):
-        near = differences.side_error + spread
-        on_top = np.abs(gradient - differences.above) <= near
-        one_side = on_top | (np.abs(gradient - differences.below) <= near)
+    near = differences.side_error + spread
+    on_top = np.abs(gradient - differences.above) <= near
+    one_side = on_top | (np.abs(gradient - differences.below) <= near)
     rough = np.isin(kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)) & ~structural
     nearby = rough & one_side
     kind[nearby] = int(PointKind.SMOOTH)
@@ -243,8 +239,7 @@ def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) 
         row = ROWS.get(node.op)
         if row is None or moved.isdisjoint(node.args):
             continue
-        with np.errstate(all="ignore"):
-            at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
+        at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
         if at is not None and np.any(at):
             ops.add(node.op)
     return ops

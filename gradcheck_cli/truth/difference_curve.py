@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import CurveRequest
 from gradcheck_cli.domain.curve import Curve, Line
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, quiet
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Difference,
@@ -25,6 +25,7 @@ SCHEMES: tuple[Scheme, ...] = ("forward", "central")
 PER_DECADE = 4
 
 
+@quiet
 def curve(request: CurveRequest) -> Curve:
     """The error of the gradient for both schemes, for steps from the size of the input down to
     below the resolution of the dtype. If there are no lines, the `note` says why."""

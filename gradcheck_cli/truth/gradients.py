@@ -118,8 +118,7 @@ def _spread(
     theirs = true.get((PARTNERS[mode], name))
     if theirs is None or theirs.shape != mine.shape or not _same_part(mode, request):
         return few
-    with np.errstate(all="ignore"):
-        apart = np.abs(mine - theirs)
+    apart = np.abs(mine - theirs)
     return few + np.where(np.isfinite(apart), apart, 0.0)
 
 

@@ -118,12 +118,11 @@ class PlainFunction:
         slots = self._start.copy()
         for name, index in self._program.inputs.items():
             slots[index] = values[name] if altered is None else altered(index, values[name])
-        with np.errstate(all="ignore"):
-            for index, function, args, keywords in self._steps:
-                found = function(*[slots[i] for i in args], **keywords)
-                if type(found) is not np.ndarray:
-                    found = np.asarray(found)
-                slots[index] = found if altered is None else altered(index, found)
+        for index, function, args, keywords in self._steps:
+            found = function(*[slots[i] for i in args], **keywords)
+            if type(found) is not np.ndarray:
+                found = np.asarray(found)
+            slots[index] = found if altered is None else altered(index, found)
         return slots
 
     def roundings(

@@ -93,13 +93,12 @@ def steady(
     points = [moved(draws, step) for draws in around for step in (STEP, -STEP)]
     points += [moved(none, step) for step in (STEP, -STEP, 0.0)]
     found = several(points)
-    with np.errstate(all="ignore"):
-        slopes = (found[: 2 * PIECES : 2] - found[1 : 2 * PIECES : 2]) / (2 * STEP * size)
-        above, below = (found[-3] - found[-1], found[-1] - found[-2])
-        slopes = np.stack([*slopes, above / (STEP * size), below / (STEP * size)])
-        lower, upper = np.min(slopes, axis=0), np.max(slopes, axis=0)
-        slack = CORNER_ALIKE * sum(steepest[name] @ direction[name] for name in tied)
-        same = upper - lower <= slack
+    slopes = (found[: 2 * PIECES : 2] - found[1 : 2 * PIECES : 2]) / (2 * STEP * size)
+    above, below = (found[-3] - found[-1], found[-1] - found[-2])
+    slopes = np.stack([*slopes, above / (STEP * size), below / (STEP * size)])
+    lower, upper = np.min(slopes, axis=0), np.max(slopes, axis=0)
+    slack = CORNER_ALIKE * sum(steepest[name] @ direction[name] for name in tied)
+    same = upper - lower <= slack
     return Hull(
         direction=direction,
         lower=np.where(same, lower, -np.inf),
@@ -154,8 +153,7 @@ def _bend(sides: Sides | Differences) -> Array:
     else:
         above, below = sides.above.value, sides.below.value
         error = sides.above.error + sides.below.error
-    with np.errstate(all="ignore"):
-        return np.where(np.abs(above - below) > error, np.sign(above - below), 0.0)
+    return np.where(np.abs(above - below) > error, np.sign(above - below), 0.0)
 
 
 def _hull(direction: Mapping[str, Array], sides: Sides) -> Hull:

@@ -302,19 +302,18 @@ class Bench:
         step = unit ** (1 / 3) * (largest_of(at) or 1.0) / largest_of(direction)
         if step == 0.0:
             return None
-        with np.errstate(all="ignore"):
-            for wide in (step, 2 * step):
-                ends = []
-                for there in (at + wide * direction, at - wide * direction):
-                    inside = np.array_equal(leaf.inside(there), there)
-                    call = Call(values={**values, name: there}, tracking=False)
-                    ran = self.run_beside(call) if inside else None
-                    if ran is None:
-                        return None
-                    ends.append(float(np.sum(self.row * ran.output)))
-                    largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
-                slopes.append((ends[0] - ends[1]) / (2 * wide))
-            return Slope(slopes[0], abs(slopes[0] - slopes[1]) + unit * largest / step)
+        for wide in (step, 2 * step):
+            ends = []
+            for there in (at + wide * direction, at - wide * direction):
+                inside = np.array_equal(leaf.inside(there), there)
+                call = Call(values={**values, name: there}, tracking=False)
+                ran = self.run_beside(call) if inside else None
+                if ran is None:
+                    return None
+                ends.append(float(np.sum(self.row * ran.output)))
+                largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
+            slopes.append((ends[0] - ends[1]) / (2 * wide))
+        return Slope(slopes[0], abs(slopes[0] - slopes[1]) + unit * largest / step)
 
     @cached_property
     def tight_bars(self) -> Bars:
@@ -421,8 +420,7 @@ class Bench:
 
 
 def _largest_distance(one: Array, other: Array) -> float:
-    with np.errstate(all="ignore"):
-        return largest_of(one - other)
+    return largest_of(one - other)
 
 
 def farthest(one: Array, other: Array, bar: float) -> int | None:
@@ -432,9 +430,8 @@ def farthest(one: Array, other: Array, bar: float) -> int | None:
         return None
     place, most = None, -1.0
     for inside in parts(one.size):
-        with np.errstate(all="ignore"):
-            gap = np.abs(one[inside] - other[inside])
-            off = np.isfinite(one[inside]) & ((gap > bar) | np.isnan(other[inside]))
+        gap = np.abs(one[inside] - other[inside])
+        off = np.isfinite(one[inside]) & ((gap > bar) | np.isnan(other[inside]))
         if np.any(off):
             beyond = np.where(off, np.nan_to_num(gap, nan=np.inf), -1.0)
             worst = int(np.argmax(beyond))

@@ -124,8 +124,7 @@ def _grains(bench: Bench) -> Bars:
 
 def times(ran: CallResult, factor: float, largest: float) -> CallResult:
     """The run with its gradients times a factor; entries that overflow are inf and not compared."""
-    with np.errstate(over="ignore"):
-        scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
+    scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
     for gradient in scaled.values():
         flat = np.zeros(0) if gradient is None else gradient.reshape(-1)
         for inside in parts(flat.size):

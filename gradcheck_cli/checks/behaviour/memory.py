@@ -116,8 +116,7 @@ def _random_fault(found: Apart) -> Fault:
 def _adds_up(bench: Bench, runs: Sequence[CallResult], name: str) -> bool:
     one, two, three = (bench.gradient(ran, name) for ran in runs)
     bar = 2 * bench.half * np.max(np.abs(three), initial=0.0)
-    with np.errstate(all="ignore"):
-        return bool(np.all(np.abs((three - two) - (two - one)) <= bar))
+    return bool(np.all(np.abs((three - two) - (two - one)) <= bar))
 
 
 def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
@@ -190,12 +189,11 @@ def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) 
             yield from _of_the_first(bench.without_sums, values, ran)
         return
     kept = {name: bench.gradient(bench.first, name) for name in values}
-    with np.errstate(all="ignore"):
-        moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
-        # infinite entries do not move
-        moves = {n: np.nan_to_num(move, posinf=0.0, neginf=0.0) for n, move in moves.items()}
-        known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
-        grew = float(np.sum(bench.row * (there.output - bench.first.output)))
+    moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
+    # infinite entries do not move
+    moves = {n: np.nan_to_num(move, posinf=0.0, neginf=0.0) for n, move in moves.items()}
+    known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
+    grew = float(np.sum(bench.row * (there.output - bench.first.output)))
     if abs(grew - known) <= bench.half * max(abs(grew), abs(known)):
         return  # a linear layer
     for name, move in moves.items():

@@ -76,9 +76,8 @@ def _rounding(bench: Bench, tangents: Values) -> float:
     unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff
     output = np.where(np.isfinite(bench.first.output), bench.first.output, 0.0)
     size = float(np.abs(bench.row) @ np.abs(output))
-    with np.errstate(over="ignore"):  # numbers may be nearly 0
-        moves = sum(
-            float(np.sum(np.abs(tangent.reshape(-1)) / own_size(bench.leaves[name].value)))
-            for name, tangent in tangents.items()
-        )
+    moves = sum(  # numbers may be nearly 0
+        float(np.sum(np.abs(tangent.reshape(-1)) / own_size(bench.leaves[name].value)))
+        for name, tangent in tangents.items()
+    )
     return unit * size * moves

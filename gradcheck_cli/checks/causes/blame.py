@@ -211,11 +211,10 @@ class Blame:
         if self._highest is self._subject:
             return False
         seen, right = self._subject.value({}), self._highest.value({})
-        with np.errstate(all="ignore"):
-            off = np.abs(seen - right)
-            bits = np.log2(off / FORMATS[self._dtype].ulp(right))
-            lost = (bits > NOTE_BITS * FORMATS[self._dtype].bits) & np.isfinite(off)
-            place = int(np.argmax(np.where(lost, bits, 0.0)))
+        off = np.abs(seen - right)
+        bits = np.log2(off / FORMATS[self._dtype].ulp(right))
+        lost = (bits > NOTE_BITS * FORMATS[self._dtype].bits) & np.isfinite(off)
+        place = int(np.argmax(np.where(lost, bits, 0.0)))
         if not np.any(lost):
             return False
         try:
@@ -235,15 +234,14 @@ class Blame:
             self.notes["not every finding was traced: it would take too long"] = None
             return None
         try:
-            with np.errstate(all="ignore"):
-                if finding.code in OF_THE_OUTPUT:
-                    return self._of_the_output(finding.code)
-                traced = self._find(finding)
-                if traced is None:
-                    return None
-                if finding.mode == "forward":
-                    return self._of_a_tangent(finding, traced)
-                return self._of_an_entry(finding, traced)
+            if finding.code in OF_THE_OUTPUT:
+                return self._of_the_output(finding.code)
+            traced = self._find(finding)
+            if traced is None:
+                return None
+            if finding.mode == "forward":
+                return self._of_a_tangent(finding, traced)
+            return self._of_an_entry(finding, traced)
         except EngineFault as fault:
             self.notes[str(fault)] = None
         except Exception as error:

@@ -230,18 +230,17 @@ def compared(
     """Compare float64 numbers with their enclosures, where `looked_at`. If needed, `moved` says how
     far a few ulps move each number. If they move it by its error, and that is at most `most`, the
     layer rounds more than the enclosed operations do, and the number is not off."""
-    with np.errstate(all="ignore"):
-        limits = slack_of(right)
-        apart = np.abs(mine - right.value)
-        off = looked_at & ~(apart <= limits)
-        if np.any(off):
-            cost = FIRST_ORDER_SLACK * ROUNDINGS * moved()
-            off &= ~((apart <= cost) & (apart <= most))
-        places = np.flatnonzero(off)
-        beyond = (apart / limits)[places]
-        order = np.argsort(-beyond, kind="stable")[:COLUMNS]
-        shown = np.where(looked_at, np.fmax(limits, apart), 0.0)
-        return Compared(off, places[order], beyond[order], shown)
+    limits = slack_of(right)
+    apart = np.abs(mine - right.value)
+    off = looked_at & ~(apart <= limits)
+    if np.any(off):
+        cost = FIRST_ORDER_SLACK * ROUNDINGS * moved()
+        off &= ~((apart <= cost) & (apart <= most))
+    places = np.flatnonzero(off)
+    beyond = (apart / limits)[places]
+    order = np.argsort(-beyond, kind="stable")[:COLUMNS]
+    shown = np.where(looked_at, np.fmax(limits, apart), 0.0)
+    return Compared(off, places[order], beyond[order], shown)
 
 
 class _Row:

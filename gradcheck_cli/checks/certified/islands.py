@@ -79,8 +79,7 @@ def _sampled(island: Island, value: Float) -> Sampled:
 
 def _jacobian(island: Island, sampled: Sampled) -> tuple[Array, Array]:
     """The Jacobian (m, n) and its error bars."""
-    with np.errstate(all="ignore"):
-        slopes = [sampled.along_entry(X, flat) for flat in range(island.at.size)]
+    slopes = [sampled.along_entry(X, flat) for flat in range(island.at.size)]
     kinds = np.stack([slope.sides.kind for slope in slopes])
     bars = np.stack([slope.estimate.error for slope in slopes], axis=1)
     if np.any(kinds != PointKind.SMOOTH) or not np.all(np.isfinite(bars)):
@@ -110,8 +109,7 @@ def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
     for numbers in groups:  # groups of single entries come first
         group = [pairs[number] for number in numbers]
         moved = np.isin(np.arange(n), group)
-        with np.errstate(all="ignore"):
-            found, error = _second_difference(sampled, np.where(moved, sizes, 0.0))
+        found, error = _second_difference(sampled, np.where(moved, sizes, 0.0))
         for i, j in group:
             rows = depends[:, i] & depends[:, j]
             both, bars = found[rows], error[rows]

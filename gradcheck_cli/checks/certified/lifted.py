@@ -189,8 +189,7 @@ class LiftedTruth(ProgramTruth):
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
-            with np.errstate(all="ignore"):
-                apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
+            apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
             for column in range(value.shape[1]):
                 steps = (stairs or {}).get((name, column))
@@ -231,10 +230,9 @@ class LiftedTruth(ProgramTruth):
         run = _Nearby(self.layer.highest, self._made)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
-        with np.errstate(all="ignore"):
-            exact = (high - low) / width
-            bar = from_size(high, 1) / width  # each end is rounded once
-            return bool(np.any(np.abs(exact - difference) + bar < np.abs(exact - derivative) / 2))
+        exact = (high - low) / width
+        bar = from_size(high, 1) / width  # each end is rounded once
+        return bool(np.any(np.abs(exact - difference) + bar < np.abs(exact - derivative) / 2))
 
     def departs(self, name: str, column: int) -> bool:
         """Whether the layer's values differ from its program along the axis of one entry."""
@@ -334,14 +332,12 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
         return None
     subject, here = layer.highest, _own_values(layer.highest)
     for name, value in here.items():
-        with np.errstate(all="ignore"):
-            if not np.all(np.abs(value - last.here[name]) <= NEAR["float64"] / 4 * np.abs(value)):
-                return None
+        if not np.all(np.abs(value - last.here[name]) <= NEAR["float64"] / 4 * np.abs(value)):
+            return None
     (mine,) = _Nearby(subject, last.made).values([here])
     (there,) = values_of(subject, [here], mine.size)
-    with np.errstate(all="ignore"):
-        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
-        return last.made if np.all(same | (np.abs(there - mine) <= last.noise)) else None
+    same = (there == mine) | (np.isnan(there) & np.isnan(mine))
+    return last.made if np.all(same | (np.abs(there - mine) <= last.noise)) else None
 
 
 def _program_of_last_check(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
@@ -400,23 +396,22 @@ def _compare(
         points = [_own_values(subject), *near]
         mine, anew = program.values_and_randomly_rounded(points, near, rng)
         there = values_of(subject, points, mine[0].size)
-    with np.errstate(all="ignore"):
-        off = _difference(there, mine)
-        if lifted.islands:  # a line has the same error on either side of the point
-            moved = np.repeat(np.abs(off[1::2] - off[2::2]) / 2, 2, 0)
-        else:
-            moved = np.abs(off[1:] - off[0])
-        size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
-        here_apart, in_digits = np.abs(off[0]), from_size(size, OPERATIONS, subject.dtype)
-        coarser = FORMATS[subject.dtype].unit_roundoff / FORMATS["float64"].unit_roundoff
-        own = coarser * np.fmax.reduce(np.abs(anew - mine[1:]), axis=0, initial=0.0)
-        rounding = from_size(there[0], OPERATIONS, subject.dtype) + own
-        known = not of_elsewhere or np.all(here_apart <= rounding)
-        if not (known and np.all(moved <= LIFTED_NOISE * rounding)):
-            rounding = rounding + _rounding_spread(program, off[0], seed)
-        if of_elsewhere and not np.all(here_apart <= rounding):
-            raise NotLifted("it computes a different function here")
-        noise = rounding + np.fmin(here_apart, in_digits)
+    off = _difference(there, mine)
+    if lifted.islands:  # a line has the same error on either side of the point
+        moved = np.repeat(np.abs(off[1::2] - off[2::2]) / 2, 2, 0)
+    else:
+        moved = np.abs(off[1:] - off[0])
+    size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
+    here_apart, in_digits = np.abs(off[0]), from_size(size, OPERATIONS, subject.dtype)
+    coarser = FORMATS[subject.dtype].unit_roundoff / FORMATS["float64"].unit_roundoff
+    own = coarser * np.fmax.reduce(np.abs(anew - mine[1:]), axis=0, initial=0.0)
+    rounding = from_size(there[0], OPERATIONS, subject.dtype) + own
+    known = not of_elsewhere or np.all(here_apart <= rounding)
+    if not (known and np.all(moved <= LIFTED_NOISE * rounding)):
+        rounding = rounding + _rounding_spread(program, off[0], seed)
+    if of_elsewhere and not np.all(here_apart <= rounding):
+        raise NotLifted("it computes a different function here")
+    noise = rounding + np.fmin(here_apart, in_digits)
     if not np.all(noise <= SAME_STEP * np.sqrt(coarser) * size):
         alike = not (of_elsewhere or lifted.islands)
         if alike and all(_runs_alike(layer, lifted, point) for point in near):
@@ -535,8 +530,7 @@ def _perturbed_values(leaf: Leaf, parts: Array, dtype: str) -> Array:
 def _nearly_equal(x: Array, y: Array) -> Array:
     """A mask of the pairs that are equal, and not zero, up to their last digits in float64."""
     size = np.fmin(np.abs(x), np.abs(y))
-    with np.errstate(all="ignore"):
-        return np.asarray((np.abs(x - y) <= FEW_ULPS * FORMATS["float64"].ulp(size)) & (size > 0))
+    return np.asarray((np.abs(x - y) <= FEW_ULPS * FORMATS["float64"].ulp(size)) & (size > 0))
 
 
 def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 
 from gradcheck_cli.checks.subjects import bind
+from gradcheck_cli.domain.dtypes import quiet
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.layer import LayerProblem, LiftedRun, word_of
 from gradcheck_cli.engines.base import Engine
@@ -33,6 +34,7 @@ def lifting(engine: Engine, problem: LayerProblem) -> Iterator[Subject]:
         yield subject
 
 
+@quiet
 def lifted_run(engine: Engine, problem: LayerProblem) -> LiftedRun:
     """The lifted program of a layer with its values. Raises the layer's own exceptions."""
     with lifting(engine, problem) as subject:

@@ -84,27 +84,26 @@ class Errors:
         squares = 0.0
         usual, places = np.array([cost(self.usual)]), [np.zeros(0, dtype=int)]
         memory = np.empty((2, PART))
-        with np.errstate(all="ignore"):
-            for inside in parts(right.size):
-                value = right[inside]
-                off, size = memory[:, : value.size]
-                off[:] = mine[inside]
-                off -= value
-                squares += dot(off, off)
-                looked_at = self._large(np.abs(off, out=off), np.abs(value, out=size))
-                if not looked_at.size:
-                    continue
-                wide = np.asarray(mine[inside][looked_at], np.float64)
-                value = value[looked_at]
-                felt = self.felt(wide, value)
-                worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
-                self.count += worse.size
-                beyond = ~self._within_rounding(wide[worse], value[worse], usual)
-                places.append(looked_at[worse[beyond]] + inside.start)
-                finite = np.isfinite(felt)
-                self.largest = float(np.max(felt, initial=self.largest, where=finite))
-                finite[worse[beyond]] = False
-                self.explained = float(np.max(felt, initial=self.explained, where=finite))
+        for inside in parts(right.size):
+            value = right[inside]
+            off, size = memory[:, : value.size]
+            off[:] = mine[inside]
+            off -= value
+            squares += dot(off, off)
+            looked_at = self._large(np.abs(off, out=off), np.abs(value, out=size))
+            if not looked_at.size:
+                continue
+            wide = np.asarray(mine[inside][looked_at], np.float64)
+            value = value[looked_at]
+            felt = self.felt(wide, value)
+            worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
+            self.count += worse.size
+            beyond = ~self._within_rounding(wide[worse], value[worse], usual)
+            places.append(looked_at[worse[beyond]] + inside.start)
+            finite = np.isfinite(felt)
+            self.largest = float(np.max(felt, initial=self.largest, where=finite))
+            finite[worse[beyond]] = False
+            self.explained = float(np.max(felt, initial=self.explained, where=finite))
         self.spread = math.sqrt(squares / max(right.size, 1))
         self.worse = np.concatenate(places)
         self.mine = np.asarray(mine[self.worse], np.float64)
@@ -128,8 +127,7 @@ class Errors:
     def is_explained_by(self, cost: Float) -> bool:
         """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
         explains them."""
-        with np.errstate(all="ignore"):
-            return bool(np.all(self._within_rounding(self.mine, self.right, cost)))
+        return bool(np.all(self._within_rounding(self.mine, self.right, cost)))
 
     def _within_rounding(self, mine: Float, right: Float, cost: Float) -> Mask:
         """A mask of the entries that rounding at this cost explains, none with half its digits
@@ -276,8 +274,7 @@ class Rounding:
                 moved = there.pop(name)
                 if moved is None:
                     continue
-                with np.errstate(all="ignore"):
-                    change = np.abs(moved[errors.worse] - errors.right)
+                change = np.abs(moved[errors.worse] - errors.right)
                 if not np.any(change > found[name]):
                     continue
                 size = np.abs(near[name].reshape(-1)[errors.worse])
@@ -299,14 +296,13 @@ class Rounding:
         fmt = FORMATS[self._problem.dtype]
         mine, right = errors.mine, errors.right
         cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
-        with np.errstate(all="ignore"):
-            off, felt = np.abs(mine - right), errors.felt(mine, right)
-            ulps = off / fmt.ulp(right)
-            half = felt > fmt.lost(ERROR_BITS)
-            bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
-            crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
-            odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
-            zero &= ~crosses
+        off, felt = np.abs(mine - right), errors.felt(mine, right)
+        ulps = off / fmt.ulp(right)
+        half = felt > fmt.lost(ERROR_BITS)
+        bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
+        crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
+        odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
+        zero &= ~crosses
         self._explain(name, "zero", felt[~odd & zero])
         self._explain(name, "rounding", felt[~odd & ~zero])
         usually = errors.count - right.size
@@ -385,9 +381,8 @@ class Rounding:
             if moved is None:
                 changes[name] = np.zeros(one.worse.size), 0.0
                 continue
-            with np.errstate(all="ignore"):
-                change = np.abs(moved[one.worse] - one.right)
-                usual = usual_size(block_sums(moved) - sums[name], moved.size)
+            change = np.abs(moved[one.worse] - one.right)
+            usual = usual_size(block_sums(moved) - sums[name], moved.size)
             change[~np.isfinite(change)] = 0.0
             changes[name] = change, usual
         return changes
@@ -409,9 +404,8 @@ def changes_of_row(
         if here is None or moved is None:
             changes[leaf.name] = np.zeros(leaf.size)
             continue
-        with np.errstate(all="ignore"):
-            change = moved - here  # not in place: the framework may own the memory
-            np.abs(change, out=change)
+        change = moved - here  # not in place: the framework may own the memory
+        np.abs(change, out=change)
         change[~np.isfinite(change)] = 0.0
         changes[leaf.name] = change
     return changes

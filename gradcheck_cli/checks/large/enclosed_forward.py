@@ -51,8 +51,7 @@ class EnclosedForward(Forward):
         rounding: next to a saturated 1 - tanh(x)^2, nothing tells it from a mistake."""
         used = np.any(self.truth.rows != 0, axis=0)
         found = compared(mine, right, used, lambda: np.zeros(mine.shape), np.asarray(0.0))
-        with np.errstate(all="ignore"):
-            apart = np.abs(mine - right.value)
+        apart = np.abs(mine - right.value)
         off = found.off & ~(apart <= _half(right))
         places = np.flatnonzero(off)
         return replace(found, off=off, worst=places[np.argsort(-apart[places], kind="stable")])
@@ -61,10 +60,9 @@ class EnclosedForward(Forward):
         """Note entries without a right digit that rounding at the size of the largest entry
         excuses; once, along the first direction that shows any."""
         used = np.any(self.truth.rows != 0, axis=0)
-        with np.errstate(all="ignore"):
-            part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
-            lost = used & (np.abs(mine - right.value) > slack_of(right))
-            lost &= np.abs(mine - right.value) > A_DIGIT * np.abs(right.value)
+        part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
+        lost = used & (np.abs(mine - right.value) > slack_of(right))
+        lost &= np.abs(mine - right.value) > A_DIGIT * np.abs(right.value)
         if np.any(lost) and not self.notes:
             count = np.count_nonzero(lost)
             self.notes.append(

@@ -229,8 +229,7 @@ class RandomDirections:
         """Find the wrong entries. Return whether only kinks were in the way."""
         yield from self.layer.doubt()
         apart = found.estimate.value - expected
-        with np.errstate(all="ignore"):
-            k = int(np.argmax(np.abs(apart) / found.estimate.error))
+        k = int(np.argmax(np.abs(apart) / found.estimate.error))
         if found.agrees[k]:  # only kinks, and the product agrees
             k = int(np.argmax(found.sides.kind))
         row = self.truth.rows[k]

@@ -325,11 +325,10 @@ class HessianCase(LayerCase):
         if changes is None or stirred is None:
             return None
         unit = FORMATS[self.layer.problem.dtype].unit_roundoff
-        with np.errstate(all="ignore"):
-            costs = {
-                key: np.sqrt(np.mean((change / move) ** 2, axis=0)) * unit
-                for key, change in changes.items()
-            }
+        costs = {
+            key: np.sqrt(np.mean((change / move) ** 2, axis=0)) * unit
+            for key, change in changes.items()
+        }
         return Weights(
             {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()},
             {key: np.max(change, axis=0) for key, change in stirred.items()},
@@ -353,8 +352,7 @@ class HessianCase(LayerCase):
                     return None
                 there = self._hessian.filled(self._hessian.of_every_entry(moved))
             for key, block in own.items():
-                with np.errstate(all="ignore"):
-                    change = np.abs(there[key] - block)
+                change = np.abs(there[key] - block)
                 found[key].append(np.where(np.isfinite(change), change, 0.0))
         return {key: np.stack(change) for key, change in found.items()}
 
@@ -457,9 +455,8 @@ class HessianCase(LayerCase):
             natural = np.abs(self._hessian.firsts[key[0]]) @ natural
         fmt = FORMATS[self.layer.highest.dtype]
         size = OPERATIONS * fmt.unit_roundoff * natural
-        with np.errstate(all="ignore"):
-            truth, off = np.abs(block.value), np.abs(own - block.value)
-            lost = (truth > block.error) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
+        truth, off = np.abs(block.value), np.abs(own - block.value)
+        lost = (truth > block.error) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
         lost &= block.certified & (own != 0)  # an entry of 0 is lost, whatever the cause
         lost &= ~is_hidden(own, block, fmt)
         return block.undecided_at(lost)

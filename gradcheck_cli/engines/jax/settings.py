@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
+import numpy as np
 
 
 @contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restore JAX's configuration at the end of the block."""
+    """Restore JAX's configuration, and NumPy's error handling, at the end of the block."""
     before = dict(jax.config.values)
     try:
-        yield
+        with np.errstate():
+            yield
     finally:
         now = jax.config.values
         if now != before:

@@ -11,6 +11,8 @@ from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 
 Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
@@ -41,7 +43,8 @@ def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     """Calls a user's `function` and returns its result. Every layer is called here: an exception
     whose traceback ends here is known to come from the function itself, even if it has no lines in
     Python (`tracebacks.without_lines`)."""
-    return function(*args, **kwargs)
+    with np.errstate():  # which the function may set
+        return function(*args, **kwargs)
 
 
 def arrange(

@@ -245,11 +245,10 @@ class LayerSubject(FrameworkLayer, Subject):
         """The gradients of one row, and whether the pass wrote to its cotangents."""
         bars = self.cotangents(row, call.used_outputs, layout)
         keep &= not self.runs_once
-        if not call.watch:
-            return self.pass_back(vjp, bars, keep), False
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
-        written = self.watch_arrays(marked)
-        return self.pass_back(vjp, bars, keep), bool(written())
+        written = self.watch_arrays(marked) if call.watch else tuple
+        with np.errstate():  # which the backward may set
+            return self.pass_back(vjp, bars, keep), bool(written())
 
     def _watch_returned(self, wrt: Sequence[str], grads: Sequence[Any]) -> WrittenNames:
         """Watches whether gradients are written to after they were returned. Large ones are not

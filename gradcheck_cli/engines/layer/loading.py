@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
@@ -56,7 +58,7 @@ def load_layer(implementation: Implementation) -> Any:
     _prepare(implementation)
     found = _load_target(implementation)
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
-        with on_the_path(implementation):
+        with on_the_path(implementation), np.errstate():
             return found()
     return found
 
@@ -97,7 +99,7 @@ def _prepare(implementation: Implementation) -> None:
 def _load_target(implementation: Implementation) -> Any:
     """The module that the target names, or the object in it."""
     place, _, name = implementation.target.partition(":")
-    with on_the_path(implementation):
+    with on_the_path(implementation), np.errstate():  # which a module may set
         if place.endswith(".py"):
             found: Any = _from_file(_file(implementation), place)
         else:

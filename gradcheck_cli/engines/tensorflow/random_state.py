@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from tensorflow.python.eager import context
 
 from gradcheck_cli.domain.place import Place
@@ -52,8 +53,8 @@ class Randomness:
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
-        """Seed all generators inside the block. The caller must be inside `surroundings`, which
-        restores those of Python and NumPy."""
+        """Seed all generators inside the block, and restore NumPy's error handling afterwards. The
+        caller must be inside `surroundings`, which restores the generators of Python and NumPy."""
         own, keras = self._context, _keras()
         before = own._seed, getattr(own, "_rng", None)  # none before a seed was set
         kept = [keras.get_global_attribute(name) for name in (_SEED, _GENERATOR)] if keras else []
@@ -65,7 +66,8 @@ class Randomness:
             keras.set_global_attribute(_SEED, self._seed)
             keras.set_global_attribute(_GENERATOR, None)
         try:
-            yield
+            with np.errstate():
+                yield
         finally:
             self.streams |= self._seeds_taken()
             own._seed, own._rng = before

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.layer import LARGE, MANY, Role
 from gradcheck_cli.domain.records import dataclass
@@ -465,10 +467,10 @@ def _place(tensor: Any) -> tuple[int, int]:
 
 
 class _Around(AbstractContextManager[None]):
-    """Seeds the random numbers inside the block, and restores the user's afterwards. With
-    `products`, the settings of matrix products before the block, also restores every setting of the
-    framework that a layer may switch. (A class, because the generator of a `contextmanager` would
-    cost as much as a small call.)"""
+    """Seeds the random numbers inside the block, and restores the user's own and NumPy's error
+    handling afterwards. With `products`, the settings of matrix products before the block, also
+    restores every setting of the framework that a layer may switch. (A class, because the generator
+    of a `contextmanager` would cost as much as a small call.)"""
 
     def __init__(self, state: State, products: Products | None = None) -> None:
         self._state = state
@@ -477,7 +479,7 @@ class _Around(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         torch = self._torch
-        self._drawing = self._state.drawing()
+        self._drawing, self._errors = self._state.drawing(), np.geterr()
         self._state.restart()
         if self._products is not None:
             self._tracking, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
@@ -493,6 +495,7 @@ class _Around(AbstractContextManager[None]):
                 self._restore_settings(self._products)
         finally:
             self._state.put_drawing(self._drawing)
+            np.seterr(**self._errors)
 
     def _restore_settings(self, products: Products) -> None:
         torch = self._torch

@@ -291,6 +291,5 @@ def folded_value(op: str, args: Sequence[float]) -> float | None:
 
     if not TABLE[op].elementwise:
         return None
-    with np.errstate(all="ignore"):
-        value = TABLE[op].value(*[np.float64(arg) for arg in args])
+    value = TABLE[op].value(*[np.float64(arg) for arg in args])
     return float(value) if value.shape == () and value.dtype.kind == "f" else None

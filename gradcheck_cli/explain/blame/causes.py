@@ -256,12 +256,11 @@ def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | No
     args = [traces.narrow.values.get(i) for i in node.args]
     if node.op not in TABLE or any(a is None for a in args):
         return None
-    with np.errstate(all="ignore"):
-        sizes = [np.abs(np.asarray(a, dtype=np.float64)) for a in args]
-        try:
-            return float(TABLE[node.op].value(*sizes, **node.keywords)[at])
-        except (TypeError, ValueError, IndexError):  # some arguments are integers
-            return None
+    sizes = [np.abs(np.asarray(a, dtype=np.float64)) for a in args]
+    try:
+        return float(TABLE[node.op].value(*sizes, **node.keywords)[at])
+    except (TypeError, ValueError, IndexError):  # some arguments are integers
+        return None
 
 
 def at_edge(traces: Traces, op: Operation) -> bool:
@@ -387,8 +386,7 @@ def _independent_inputs(traces: Traces, op: Operation, index: int) -> set[float]
     arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
     known = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
     sizes = np.abs(np.concatenate(known)) if known else np.zeros(0)
-    with np.errstate(over="ignore"):  # an infinite square equals no input
-        sizes = np.concatenate([sizes, sizes * sizes])
+    sizes = np.concatenate([sizes, sizes * sizes])  # an infinite square equals no input
     return {x for x in op.inputs if np.isfinite(x) and not np.any(sizes == abs(x))}
 
 
@@ -403,5 +401,4 @@ def _squares_leave(traces: Traces, op: Operation) -> bool:
     """Whether the square of an input leaves the range of the dtype."""
     sizes = [abs(x) for x in op.inputs if np.isfinite(x) and x != 0]
     tiny, huge = traces.fmt.smallest_normal, traces.fmt.largest
-    with np.errstate(all="ignore"):
-        return any(not tiny <= x * x <= huge for x in sizes)
+    return any(not tiny <= x * x <= huge for x in sizes)

@@ -75,10 +75,9 @@ def handed_over(traces: Traces, op: Operation) -> bool:
         derivative = trace.derivatives.get(index)
         if derivative is None:
             continue
-        with np.errstate(all="ignore"):
-            numbers = np.ravel(np.asarray(derivative, dtype=np.float64))
-            sizes, size = np.abs(numbers), abs(wanted)  # the sign may be applied last
-            same = (sizes == size) | (np.abs(sizes - size) <= SAME_SIZE * size)
+        numbers = np.ravel(np.asarray(derivative, dtype=np.float64))
+        sizes, size = np.abs(numbers), abs(wanted)  # the sign may be applied last
+        same = (sizes == size) | (np.abs(sizes - size) <= SAME_SIZE * size)
         if np.any(same):
             return True
     return False

@@ -95,8 +95,7 @@ def axis_sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[int, str]:
 def _is_narrow(g: Array, truth: Array) -> bool:
     """Whether all entries are float32 numbers, as close to the truth as float32 rounding allows."""
     narrow = FORMATS["float32"]
-    with np.errstate(all="ignore"):
-        near = np.abs(g - truth) <= narrow.lost(NOTE_BITS) * narrow.ulp(truth)
+    near = np.abs(g - truth) <= narrow.lost(NOTE_BITS) * narrow.ulp(truth)
     return bool(np.all(near) and np.array_equal(g, narrow.round(g)))
 
 
@@ -104,9 +103,8 @@ def _matches(g: Array, candidate: Array, truth: Array, fmt: FloatFormat) -> bool
     """Whether the candidate explains the error: g is much closer to it than to the truth, except
     where both are right."""
     rounding = fmt.lost(NOTE_BITS) * fmt.ulp(candidate)
-    with np.errstate(all="ignore"):
-        off, near = np.abs(g - truth), np.abs(g - candidate)
-        explained = near <= MATCHES * off
+    off, near = np.abs(g - truth), np.abs(g - candidate)
+    explained = near <= MATCHES * off
     return bool(np.all(explained | (near <= rounding)) and np.any(explained & (off > rounding)))
 
 
@@ -114,8 +112,7 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
     used = truth != 0
     if np.any(g[~used] != 0):
         return None
-    with np.errstate(all="ignore"):
-        ratio = g[used] / truth[used]
+    ratio = g[used] / truth[used]
     factor = float(np.median(ratio))
     spread = np.abs(ratio - factor)
     if factor in (0, 1) or not np.all(spread <= MATCHES * abs(factor - 1)):

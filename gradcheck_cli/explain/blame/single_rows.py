@@ -132,8 +132,7 @@ def _unlike(
     exact: Array,
     sure: Array,
 ) -> Operation | None:
-    with np.errstate(all="ignore"):
-        ulps = np.where(sure, np.abs(given - exact) / traces.fmt.ulp(exact), 0.0)
+    ulps = np.where(sure, np.abs(given - exact) / traces.fmt.ulp(exact), 0.0)
     if not ulps.size or not np.max(ulps) > traces.fmt.lost(NOTE_BITS):
         return None
     at = index_of(int(np.argmax(ulps)), ulps.shape)

@@ -66,8 +66,7 @@ def _compare(
         compared, how = _in_float64(request, mode), "in float64"
     rule = "jvp" if mode == "forward" and node.custom.jvp else "custom gradient"
     for name, (stated, true) in compared.items():
-        with np.errstate(all="ignore"):
-            off = np.abs(stated - true) > DIFFERENT_GRADIENTS * np.abs(true)
+        off = np.abs(stated - true) > DIFFERENT_GRADIENTS * np.abs(true)
         if np.any(off):
             at = int(np.argmax(off))
             parameter = list(node.custom.forward.inputs)[list(call.values).index(name)]

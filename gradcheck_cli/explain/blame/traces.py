@@ -122,8 +122,7 @@ def lossy(fmt: FloatFormat) -> Bad:
     def bad(narrow: Array, wide: Array | None) -> Array:
         if wide is None or np.shape(wide) != np.shape(narrow):
             return np.zeros(np.shape(narrow), dtype=bool)
-        with np.errstate(all="ignore"):
-            ulps = np.abs(np.asarray(narrow) - wide) / fmt.ulp(wide)
+        ulps = np.abs(np.asarray(narrow) - wide) / fmt.ulp(wide)
         return np.asarray(~(ulps <= fmt.lost(NOTE_BITS)))
 
     return bad

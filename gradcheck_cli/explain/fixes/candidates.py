@@ -420,15 +420,14 @@ class Ranges:
 
         if id(root) in self._values:
             return self._values[id(root)]
-        with np.errstate(all="ignore"):
-            for expr in ordered(root, known=self._values):
-                args = [self._values[id(arg)] for arg in expr.args]
-                value = None
-                if expr.op == INPUT:
-                    value = self._inputs.get(id(expr))
-                elif expr.op == CONSTANT:
-                    value = np.asarray(expr.value)
-                elif expr.op != CUSTOM and all(arg is not None for arg in args):
-                    value = TABLE[expr.op].value(*args, **expr.keywords)
-                self._values[id(expr)] = value
+        for expr in ordered(root, known=self._values):
+            args = [self._values[id(arg)] for arg in expr.args]
+            value = None
+            if expr.op == INPUT:
+                value = self._inputs.get(id(expr))
+            elif expr.op == CONSTANT:
+                value = np.asarray(expr.value)
+            elif expr.op != CUSTOM and all(arg is not None for arg in args):
+                value = TABLE[expr.op].value(*args, **expr.keywords)
+            self._values[id(expr)] = value
         return self._values[id(root)]

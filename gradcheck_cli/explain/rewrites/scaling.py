@@ -279,8 +279,7 @@ def _squares_its_divisor(site: Site, expr: Expr) -> bool:
     value = site.value(expr.args[1]) if expr.op == "divide" else None
     if value is None:
         return False
-    with np.errstate(all="ignore"):
-        square = np.square(np.asarray(value, np.float64))
+    square = np.square(np.asarray(value, np.float64))
     return bool(np.any((square > site.fmt.largest) | (square < site.fmt.smallest_normal)))
 
 

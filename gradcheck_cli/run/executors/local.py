@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.domain.dtypes import quiet
 from gradcheck_cli.domain.events import EngineReady, LayerUnderWay
 from gradcheck_cli.domain.layer import LayerProgress
 from gradcheck_cli.domain.options import RunOptions
@@ -124,6 +125,7 @@ class Local:
             placement = HOST
         self._pool.start(name, self._registered[name].target, placement)
 
+    @quiet
     def _go_on(self, number: int) -> None:
         """Continues with a spec until it waits for answers or is done."""
         work = self._works[number]

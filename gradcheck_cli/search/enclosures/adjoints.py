@@ -177,10 +177,9 @@ class Adjoints:
     def numbers(self, run: Run, size: int) -> Numbers:
         """The inputs of reverse passes, from a run of the program over `size` boxes."""
         written = self._written
-        with np.errstate(all="ignore"):
-            own = self._own_errors(run, size)
-            given = {name: self._about(run, index, size) for name, index in written.given.items()}
-            return Numbers(own, given, self._one_piece(run, size))
+        own = self._own_errors(run, size)
+        given = {name: self._about(run, index, size) for name, index in written.given.items()}
+        return Numbers(own, given, self._one_piece(run, size))
 
     def of(self, numbers: Numbers, rows: Array, output: int) -> Sharper:
         """Bounds for one output over some of the boxes."""
@@ -230,12 +229,11 @@ class Adjoints:
         self, adjoints: Sequence[Any], own: Mapping[int, Bounds | None], size: int
     ) -> Bounds:
         total = np.zeros(size)
-        with np.errstate(all="ignore"):
-            for index, adjoint in zip(self._written.nodes, adjoints, strict=True):
-                error = own[index]
-                if error is not None:
-                    most = np.where(adjoint.bad, np.inf, adjoint.most)
-                    total += np.sum(times(most, error).reshape(size, -1), axis=1)
+        for index, adjoint in zip(self._written.nodes, adjoints, strict=True):
+            error = own[index]
+            if error is not None:
+                most = np.where(adjoint.bad, np.inf, adjoint.most)
+                total += np.sum(times(most, error).reshape(size, -1), axis=1)
         return np.where(np.isnan(total), np.inf, up(total))
 
     def _shape(self, index: int) -> tuple[int, ...]:
@@ -443,14 +441,13 @@ def _numbers(program: Program, values: Mapping[str, Array], dtype: str) -> list[
     """All numbers of a program at one point."""
     names = {index: name for name, index in program.inputs.items()}
     found: list[Any] = []
-    with np.errstate(all="ignore"):
-        for index, node in enumerate(program.nodes):
-            if index in names:
-                value = np.asarray(values[names[index]])
-                found.append(value.astype(np.float64) if value.dtype.kind == "f" else value)
-            elif node.op == CONSTANT:
-                found.append(np.asarray(node.value, np.float64 if node.kind == "float" else None))
-            else:
-                args = [found[i] for i in node.args]
-                found.append(ROWS[node.op].on_arrays(args, keywords_of(node)))
+    for index, node in enumerate(program.nodes):
+        if index in names:
+            value = np.asarray(values[names[index]])
+            found.append(value.astype(np.float64) if value.dtype.kind == "f" else value)
+        elif node.op == CONSTANT:
+            found.append(np.asarray(node.value, np.float64 if node.kind == "float" else None))
+        else:
+            args = [found[i] for i in node.args]
+            found.append(ROWS[node.op].on_arrays(args, keywords_of(node)))
     return found

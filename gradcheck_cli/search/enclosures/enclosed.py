@@ -81,24 +81,21 @@ class Enclosed:
     def error(self) -> Bounds:
         """The largest |computed - v|."""
         most = self.most
-        with np.errstate(all="ignore"):
-            part = np.where((self.d == 0) | (most == 0), 0.0, self.d * most)
+        part = np.where((self.d == 0) | (most == 0), 0.0, self.d * most)
         return up(part + self.a)
 
     @property
     def relative(self) -> Bounds:
         """The largest |computed - v| / |v|; inf where v may be 0."""
-        with np.errstate(all="ignore"):
-            part = np.where(self.a == 0, 0.0, self.a / self.least)
-            return up(self.d + part)
+        part = np.where(self.a == 0, 0.0, self.a / self.least)
+        return up(self.d + part)
 
     @property
     def away(self) -> Bounds:
         """The least size of the exact and of the computed number where it is not 0; inf if it
         always is."""
-        with np.errstate(all="ignore"):
-            inside = self.least * np.maximum(1 - self.d, 0.0)
-            found = np.where(self.a == 0, np.maximum(inside, self.gap), 0.0)
+        inside = self.least * np.maximum(1 - self.d, 0.0)
+        found = np.where(self.a == 0, np.maximum(inside, self.gap), 0.0)
         return np.where((self.most == 0) & (self.a == 0), np.inf, found) * (1 - 2.0**-40)
 
     @property
@@ -273,15 +270,14 @@ def literals(rounding: Rounding, values: Any) -> Enclosed:
     """Constants of a kernel. A number that the dtype does not have is rounded to it, and may
     already have been rounded to float64."""
     found = exact(values)
-    with np.errstate(all="ignore"):
-        size = np.abs(found.lo)
-        whole = np.frexp(found.lo)[0] / rounding.unit
-        held = (whole == np.rint(whole)) & (size >= rounding.normal) & (size <= rounding.largest)
-        held |= found.lo == 0
-        off = np.where(held, 0.0, rounding.unit + 2.0**-52)
-        slop = np.where(held | np.isinf(size), 0.0, size * 2.0**-51)
-        a = np.where(held | (size >= rounding.normal), 0.0, rounding.least)
-        lo, hi = found.lo - slop, found.hi + slop
+    size = np.abs(found.lo)
+    whole = np.frexp(found.lo)[0] / rounding.unit
+    held = (whole == np.rint(whole)) & (size >= rounding.normal) & (size <= rounding.largest)
+    held |= found.lo == 0
+    off = np.where(held, 0.0, rounding.unit + 2.0**-52)
+    slop = np.where(held | np.isinf(size), 0.0, size * 2.0**-51)
+    a = np.where(held | (size >= rounding.normal), 0.0, rounding.least)
+    lo, hi = found.lo - slop, found.hi + slop
     beyond = ~(size <= rounding.largest)
     return replace(found, lo=lo, hi=hi, d=off, a=np.where(beyond, np.inf, a), bad=beyond)
 
@@ -292,9 +288,8 @@ class Exceeds(Exception):
 
 def outward(lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
     """The range, widened by the rounding errors of float64; all numbers if an end is nan."""
-    with np.errstate(all="ignore"):
-        low = lo - np.abs(lo) * _OUT - _LEAST
-        high = hi + np.abs(hi) * _OUT + _LEAST
+    low = lo - np.abs(lo) * _OUT - _LEAST
+    high = hi + np.abs(hi) * _OUT + _LEAST
     low = np.where(np.isnan(lo) | (lo == -np.inf), -np.inf, np.fmin(low, _MOST * (1 - _OUT)))
     high = np.where(np.isnan(hi) | (hi == np.inf), np.inf, np.fmax(high, -_MOST * (1 - _OUT)))
     return low, high
@@ -326,28 +321,27 @@ def rounded(
     parts = result.lo, result.hi, result.d, result.a, result.bad, result.undefined
     lo, hi, d, a, bad, undefined = np.broadcast_arrays(*parts)
     shape = lo.shape
-    with np.errstate(all="ignore"):
-        lo, hi = outward(lo, hi)
-        lo = np.where(above, np.maximum(lo, 0.0), lo)
-        hi = np.where(below, np.minimum(hi, 0.0), hi)
-        by = u + d * u
-        if in_ulps:
-            size, least_size = (f(np.abs(lo), np.abs(hi)) for f in (np.maximum, np.minimum))
-            step = u * power_of_two_below(up(size * (1 + d) + a))
-            by = np.where((lo > 0) | (hi < 0), np.fmin(by, step / least_size), by)
-        d = np.broadcast_to(up(d + by), shape)
-        ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
-        least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
-        normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
-        gap = np.where(a == 0, result.gap, 0.0)
-        normal |= gap * (1 - 2.0**-40) > least_normal
-        most = np.maximum(np.abs(lo), np.abs(hi))
-        # a result that is flushed only at its end is 0 then, or subnormal with fewer digits
-        lost = np.where(plain, np.minimum(eta, most + rounding.coarse), eta)
-        lost = np.where(normal, 0.0, lost)
-        a = np.broadcast_to(up(a * (1 + u) + lost), shape)
-        known = up(most * (1 + d) + a) <= rounding.largest
-        beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
+    lo, hi = outward(lo, hi)
+    lo = np.where(above, np.maximum(lo, 0.0), lo)
+    hi = np.where(below, np.minimum(hi, 0.0), hi)
+    by = u + d * u
+    if in_ulps:
+        size, least_size = (f(np.abs(lo), np.abs(hi)) for f in (np.maximum, np.minimum))
+        step = u * power_of_two_below(up(size * (1 + d) + a))
+        by = np.where((lo > 0) | (hi < 0), np.fmin(by, step / least_size), by)
+    d = np.broadcast_to(up(d + by), shape)
+    ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
+    least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
+    normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
+    gap = np.where(a == 0, result.gap, 0.0)
+    normal |= gap * (1 - 2.0**-40) > least_normal
+    most = np.maximum(np.abs(lo), np.abs(hi))
+    # a result that is flushed only at its end is 0 then, or subnormal with fewer digits
+    lost = np.where(plain, np.minimum(eta, most + rounding.coarse), eta)
+    lost = np.where(normal, 0.0, lost)
+    a = np.broadcast_to(up(a * (1 + u) + lost), shape)
+    known = up(most * (1 + d) + a) <= rounding.largest
+    beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
     flushed = np.where(plain & ~bad, rounding.flushes(lost), 0.0)
     overflows = plain & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
@@ -370,8 +364,7 @@ def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclos
 def power_of_two_below(size: Bounds) -> Bounds:
     """The largest power of two that is at most `size`; an ulp of `size` is 2 u times that."""
     exponent = np.frexp(size)[1] - 1
-    with np.errstate(all="ignore"):
-        return np.where(np.isfinite(size), np.ldexp(1.0, np.maximum(exponent, -1000)), np.inf)
+    return np.where(np.isfinite(size), np.ldexp(1.0, np.maximum(exponent, -1000)), np.inf)
 
 
 def unrounded(

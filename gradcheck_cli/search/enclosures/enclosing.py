@@ -171,18 +171,17 @@ class BoxProgram:
     def run(self, given: Mapping[str, Any], size: int) -> Run:
         """All numbers over `size` boxes (one of the sizes of `size_of`), with these inputs."""
         names = frozenset(given)
-        with np.errstate(all="ignore"):
-            if (size, names) not in self._compiled:
-                self._compiled[size, names] = self._steps(size, names)
-            compiled = self._compiled[size, names]
-            values, single = compiled.values.copy(), compiled.single.copy()
-            wrong: dict[int, Bounds] = {}
-            for name, (index, own) in compiled.moving.items():
-                values[index] = single[own] = given[name]
-            for step in compiled.steps:
-                self._take(step, values, single)
-                if step.threshold is not None and not np.all(values[step.node.args[0]].agree):
-                    self._settle(step, step.threshold, values, single, wrong)
+        if (size, names) not in self._compiled:
+            self._compiled[size, names] = self._steps(size, names)
+        compiled = self._compiled[size, names]
+        values, single = compiled.values.copy(), compiled.single.copy()
+        wrong: dict[int, Bounds] = {}
+        for name, (index, own) in compiled.moving.items():
+            values[index] = single[own] = given[name]
+        for step in compiled.steps:
+            self._take(step, values, single)
+            if step.threshold is not None and not np.all(values[step.node.args[0]].agree):
+                self._settle(step, step.threshold, values, single, wrong)
         return Run(compiled, values, single, wrong)
 
     def _steps(self, size: int, names: frozenset[str]) -> Steps:

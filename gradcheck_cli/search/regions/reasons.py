@@ -55,8 +55,7 @@ class Reasons:
         """The first node with a new state, and the state; the first that also has a new state at
         all the others, if there is one."""
         function = PlainFunction(program, self._format.name)
-        with np.errstate(all="ignore"):
-            before, *after = (function.nodes(point) for point in (right, failing, *others))
+        before, *after = (function.nodes(point) for point in (right, failing, *others))
         first = None
         for index, node in enumerate(program.nodes):
             if node.kind != "float" or node.op == CONSTANT or not node.args:

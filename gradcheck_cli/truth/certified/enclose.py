@@ -155,8 +155,7 @@ class _Ziv(ABC):
         return np.ones(self._value[name].size, np.bool_)
 
     def certificates(self, budget: float) -> dict[str, Certificate]:
-        with np.errstate(all="ignore"):  # functions of single balls may set the flags
-            reason = self._narrow(budget)
+        reason = self._narrow(budget)
         return {
             name: Certificate(
                 self._value[name],

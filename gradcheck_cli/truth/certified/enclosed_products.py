@@ -100,9 +100,8 @@ class EnclosedArray:
         size. A zero counts as known if its radius is below every number with a usual exponent."""
         fmt = FORMATS["float64"]
         least = 2.0 ** -(USUAL_EXPONENT * fmt.max_exponent)
-        with np.errstate(all="ignore"):
-            size = np.fmax(np.fmax(np.abs(self.value), natural), least)
-            return np.asarray(self.radius <= 2.0 ** -(DECIDABLE * fmt.bits) * size)
+        size = np.fmax(np.fmax(np.abs(self.value), natural), least)
+        return np.asarray(self.radius <= 2.0 ** -(DECIDABLE * fmt.bits) * size)
 
 
 class EnclosedProducts:
@@ -139,7 +138,7 @@ class EnclosedProducts:
         """cotangent @ J by input, each (n,)."""
         from reference_engine.tape import Node
 
-        with np.errstate(all="ignore"), self._singly:
+        with self._singly:
             variables, y = self._run_recorded()
             return _pulled_back(y if isinstance(y, Node) else None, cotangent, variables)
 
@@ -149,7 +148,7 @@ class EnclosedProducts:
         output times the tangent."""
         from reference_engine.tape import Node
 
-        with np.errstate(all="ignore"), self._singly:
+        with self._singly:
             variables = self._variables()
             y_dot, _ = self._run_along(tangents, variables)
             linear = not isinstance(y_dot, Node) or y_dot.level != variables[self._wrt[0]].level
@@ -158,7 +157,7 @@ class EnclosedProducts:
     @one_thread()
     def pushed(self, tangents: Mapping[str, Array]) -> EnclosedArray:
         """J @ tangent, (m,); inputs without a tangent do not move."""
-        with np.errstate(all="ignore"), self._singly:
+        with self._singly:
             return _flat(*self._run_along(tangents, {}))
 
     def _variables(self) -> dict[str, Any]:

@@ -72,8 +72,7 @@ def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y:
         return found
     if not hasattr(row, "at_kink") or row.kinds:
         return np.ones(shape, np.bool_)
-    with np.errstate(all="ignore"):
-        at = row.at_kink(*(midpoints(a) if isinstance(a, Ball) else a for a in args), **keywords)
+    at = row.at_kink(*(midpoints(a) if isinstance(a, Ball) else a for a in args), **keywords)
     if at is None or np.shape(at) != shape or not np.any(at):
         return np.ones(shape, np.bool_)
     return np.asarray(at, np.bool_)

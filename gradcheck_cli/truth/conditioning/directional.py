@@ -52,16 +52,14 @@ class Derivatives:
             own = isinstance(x, Dual) and x.level == level
             return np.asarray(to_array(x.tangent)) if own else np.zeros(np.shape(x))
 
-        with np.errstate(all="ignore"):
-            return self._blocks(mode, duals, seen)
+        return self._blocks(mode, duals, seen)
 
     def randomly_perturbed(
         self, mode: Mode | None, part: float, rng: np.random.Generator
     ) -> dict[str, Array]:
         """Every block with each input moved by `part` of itself, at random up or down."""
         xs = [x * (1 + part * signs(rng, x.shape)) for x in self.xs]
-        with np.errstate(all="ignore"):
-            return self._blocks(mode, xs, np.asarray)
+        return self._blocks(mode, xs, np.asarray)
 
     def perturbed(
         self, mode: Mode | None, part: float, rng: np.random.Generator
@@ -72,8 +70,7 @@ class Derivatives:
         def seen(found: Any) -> Array:
             return found.value if isinstance(found, Perturbed) else np.asarray(found)
 
-        with np.errstate(all="ignore"):
-            return self._blocks(mode, [Perturbed(x, part, rng) for x in self.xs], seen)
+        return self._blocks(mode, [Perturbed(x, part, rng) for x in self.xs], seen)
 
     def factorises(self) -> bool:
         """Check whether some operation is a backward stable algorithm on matrices."""

@@ -305,8 +305,7 @@ def _enlarge(
     """Raise each entry of `largest` to factor |there - here| if that is larger and finite."""
     for name, seen in largest.items():
         start = here if isinstance(here, float) else here[name]
-        with np.errstate(all="ignore"):
-            change = np.abs(there[name] - start) * factor
+        change = np.abs(there[name] - start) * factor
         largest[name] = np.fmax(seen, np.where(np.isfinite(change), change, 0.0))
 
 
@@ -317,18 +316,16 @@ def missed(
     explains. `cost` belongs to a dtype with this unit roundoff; only entries that are `wanted`
     count (None: all)."""
     wide = FORMATS["float64"]
-    with np.errstate(all="ignore"):
-        rounding = np.fmax(cost.floor, cost.known_condition) * (wide.unit_roundoff / unit)
-        explained = FIRST_ORDER_SLACK * rounding + FEW_ULPS * wide.ulp(block.value)
-        off = np.abs(own - block.value) > explained + block.error
+    rounding = np.fmax(cost.floor, cost.known_condition) * (wide.unit_roundoff / unit)
+    explained = FIRST_ORDER_SLACK * rounding + FEW_ULPS * wide.ulp(block.value)
+    off = np.abs(own - block.value) > explained + block.error
     off = off & block.certified & np.isfinite(own)
     return bool(np.any(off if wanted is None else off & wanted))
 
 
 def _is_large(block: TruthBlock, cost: Cost) -> Array:
     """Mark the entries for which rounding the inputs costs half of float64's digits, by C."""
-    with np.errstate(all="ignore"):
-        return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(block)))
+    return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(block)))
 
 
 def _half_of_the_digits(block: TruthBlock) -> Array:
@@ -371,9 +368,8 @@ def _beside_kinks(
             there = float64_gradients(replace(request, values={**request.values, **near}), engine)
             found = {**there.true, VALUE: np.reshape(there.output, (1, -1))}
             for key, largest in condition.items():
-                with np.errstate(all="ignore"):
-                    kept = np.abs(own[key] - blocks[key].value) <= _half_of_the_digits(blocks[key])
-                    change = np.where(kept, np.abs(found[key] - own[key]), 0.0)
+                kept = np.abs(own[key] - blocks[key].value) <= _half_of_the_digits(blocks[key])
+                change = np.where(kept, np.abs(found[key] - own[key]), 0.0)
                 condition[key] = np.fmax(largest, change)
     return {key: replace(cost, condition=condition[key]) for key, cost in costs.items()}
 
@@ -392,8 +388,7 @@ def _where_lost(
     lost = {}
     for key, cost in costs.items():
         block = blocks[key]
-        with np.errstate(all="ignore"):
-            off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(block) + block.error)
+        off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(block) + block.error)
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
@@ -461,8 +456,7 @@ def _input_changes(
                 np.reshape(a, largest.shape) for a in (there[key].value, there[key].sure)
             )
             both = sure & blocks[key].certified
-            with np.errstate(all="ignore"):
-                change = np.where(both, np.abs(value - blocks[key].value), 0.0)
+            change = np.where(both, np.abs(value - blocks[key].value), 0.0)
             moved[key] = np.fmax(largest, change)
             known[key] &= both
     return {key: (moved[key], known[key]) for key in moved}

@@ -30,13 +30,12 @@ def run_nodes(
     slots: list[Any] = [None] * len(program.nodes)
     for name, index in program.inputs.items():
         slots[index] = values[name]
-    with np.errstate(all="ignore"):
-        for index, node in enumerate(program.nodes):
-            if node.op == CONSTANT:
-                value = constant(node, fmt)
-                slots[index] = constants(value) if node.kind == "float" else value
-            elif node.op != INPUT:
-                slots[index] = ROWS[node.op](*[slots[i] for i in node.args], **node.keywords)
+    for index, node in enumerate(program.nodes):
+        if node.op == CONSTANT:
+            value = constant(node, fmt)
+            slots[index] = constants(value) if node.kind == "float" else value
+        elif node.op != INPUT:
+            slots[index] = ROWS[node.op](*[slots[i] for i in node.args], **node.keywords)
     return slots
 
 
@@ -88,8 +87,7 @@ class RecordedProgram:
 
         if not isinstance(output, Node) or output.op is None:
             return {}
-        with np.errstate(all="ignore"):
-            reached = pull_back([(output, cotangent)], create_graph=True)
+        reached = pull_back([(output, cotangent)], create_graph=True)
         return {
             name: reached[leaf.record]
             for name, leaf in self.leaves.items()
@@ -120,11 +118,10 @@ def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Su
             if record.op.rounding == "inputs":
                 backward += u * _moved_by_inputs(record, bar)
 
-    with np.errstate(all="ignore"):
-        reached = pull_back([(number, np.ones(()))], observe=observe)
-        pairs = [(to_array(v), to_array(reached[v.record])) for v in leaves if v.record in reached]
-        at_leaves = sum(u * float(np.sum(np.abs(x * x_bar))) for x, x_bar in pairs)
-        norms = sum(u * _by_norm(x, x_bar) for x, x_bar in pairs)
+    reached = pull_back([(number, np.ones(()))], observe=observe)
+    pairs = [(to_array(v), to_array(reached[v.record])) for v in leaves if v.record in reached]
+    at_leaves = sum(u * float(np.sum(np.abs(x * x_bar))) for x, x_bar in pairs)
+    norms = sum(u * _by_norm(x, x_bar) for x, x_bar in pairs)
     return Sums(at_leaves, by_op[::-1], backward, norms)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, quiet
 from gradcheck_cli.domain.evaluation import SECOND, Mode, order_of
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
@@ -56,6 +56,7 @@ NOT_CERTIFIED = "a third derivative needs a certificate, but this one has none"
 SWALLOWED = "float64 hits a pole on the way to the output, which is finite nevertheless"
 
 
+@quiet
 def compute(request: TruthRequest) -> Truth:
     """Return the truth for every mode in `request.projections`.
 
@@ -230,10 +231,9 @@ def _custom_value(work: Work, mode: Mode, name: str, value: Array) -> Array:
     certificate = work.stated.get((mode, name))
     if certificate is not None and np.all(certificate.sure):
         return certificate.value
-    with np.errstate(all="ignore"):
-        # both come from the same engine in float64, so they lose the same to rounding
-        change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
-        found = value + change
+    # both come from the same engine in float64, so they lose the same to rounding
+    change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+    found = value + change
     return found if certificate is None else np.where(certificate.sure, certificate.value, found)
 
 
@@ -335,8 +335,7 @@ def _hulls(
 
 def scale(work: Work, name: str, differences: Differences) -> Array:
     """By entry: the steepest difference that was taken, or a derivative of natural size."""
-    with np.errstate(all="ignore"):
-        return np.fmax(differences.steepest, _natural_size(work, name, differences.value.shape))
+    return np.fmax(differences.steepest, _natural_size(work, name, differences.value.shape))
 
 
 def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:

@@ -179,8 +179,7 @@ def sampled(
 
     def counted(at: Values) -> Float:
         work.evaluations += 1
-        with np.errstate(all="ignore"):
-            return function(at)
+        return function(at)
 
     zero = counted(values)
     bounds, smooth = request.bounds, not work.structural
@@ -255,8 +254,7 @@ def _noise(
 
     def grown(at: Values, zero: Float) -> tuple[Float, Float]:
         # operations that change the value round at the size of the change
-        with np.errstate(all="ignore"):
-            more = from_size(zero - start, operations)
+        more = from_size(zero - start, operations)
         return here[0] + more, here[1] + 2 * more
 
     return grown

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, quiet
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.fixes import (
     Candidate,
@@ -59,6 +59,7 @@ FAR_BINADES = 6
 SIDES = 4  # one in so many far entries changes its sign
 
 
+@quiet
 def screen(request: FixRequest) -> Screened:
     """Return the best candidates, with the points and their targets there."""
     engine = _reference()
@@ -197,8 +198,7 @@ def _of_block(block: TruthBlock) -> Target:
     kink = block.kind == PointKind.KINK
     free = ~kink & (block.kind != PointKind.SMOOTH)
     value = np.where(kink | free, np.nan, smooth.value)
-    with np.errstate(invalid="ignore"):  # entries that are not kinks are not used
-        below, above = block.lower - block.error, block.upper + block.error
+    below, above = block.lower - block.error, block.upper + block.error  # used at kinks
     lower = np.where(free, -np.inf, np.where(kink, below, smooth.lower))
     upper = np.where(free, np.inf, np.where(kink, above, smooth.upper))
     return Target(value, lower, upper)

@@ -45,8 +45,7 @@ def absorbed(
         noise = rounding_on_the_way(subject, rows[row])
         if noise is None or left == 0:
             break
-        with np.errstate(all="ignore"):
-            apart = np.abs(gradient[row] - difference[row]) * FIRST_STEP * sizes
+        apart = np.abs(gradient[row] - difference[row]) * FIRST_STEP * sizes
         found[row] = contradicted[row] & (apart <= noise)
         left -= not np.any(found[row])
     return found
@@ -81,8 +80,7 @@ class _Replay:
 
     def change(self) -> Array:
         """The change of the outputs, (m,)."""
-        with np.errstate(all="ignore"):
-            return self._output(self._perturbed) - self._plain
+        return self._output(self._perturbed) - self._plain
 
     def _output(self, rounding: Callable[[Native], Native]) -> Array:
         execution, natives = self._execution, dict[int, Native]()

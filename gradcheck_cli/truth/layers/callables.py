@@ -210,8 +210,7 @@ class CallableTruth:
         noise = from_size(self.output, OPERATIONS, dtype)
         square = np.zeros(self.output.size)
         for leaf in self.moving:
-            with np.errstate(all="ignore"):
-                terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
+            terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
             square += np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1)
         return noise + from_size(np.sqrt(square), 1, dtype)
 
@@ -245,8 +244,7 @@ class CallableTruth:
         exact, rounded = self._quick(True), self._quick(False)
         slope = partial(self._slope, exact)
         if sum(leaf.size for leaf in self.moving) > FEW:
-            with np.errstate(all="ignore"):
-                confirm(self.gradients, result, slope, rounded, self.seed, self.searches)
+            confirm(self.gradients, result, slope, rounded, self.seed, self.searches)
         for leaf in self.moving:
             gradient, differences = self.gradients[leaf.name], result[leaf.name]
             for column in range(leaf.size):
@@ -315,8 +313,7 @@ class CallableTruth:
                 moved = {leaf.name: perturbed_leaf(leaf, move, rng) for leaf in self.moving}
                 _, there = self._pulled(moved, self.cotangents)
                 for name, found in self._noise.items():
-                    with np.errstate(all="ignore"):
-                        change = np.abs(there[name] - self.gradients[name])
+                    change = np.abs(there[name] - self.gradients[name])
                     self._noise[name] = np.fmax(found, np.where(np.isfinite(change), change, 0.0))
         return self._noise
 
@@ -335,9 +332,8 @@ class CallableTruth:
             many.append(self._pulled(moved, self.cotangents)[1])
         costs, scattered = self.costs(), {}
         for name in self.gradients:
-            with np.errstate(all="ignore"):
-                apart = np.ptp(np.stack([one[name] for one in many]), axis=0)
-                smooth = GROWS * costs[name] / FORMATS[self.dtype].unit_roundoff * move
+            apart = np.ptp(np.stack([one[name] for one in many]), axis=0)
+            smooth = GROWS * costs[name] / FORMATS[self.dtype].unit_roundoff * move
             scattered[name] = np.where(np.isfinite(apart) & (apart > smooth), apart, 0.0)
         return scattered
 
@@ -352,8 +348,7 @@ class CallableTruth:
     def _block(self, name: str, differences: Differences, costs: bool) -> tuple[TruthBlock, str]:
         gradient = self.gradients[name]
         spread = 4 * FORMATS[self.subject.dtype].ulp(gradient)
-        with np.errstate(all="ignore"):
-            gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
+        gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
         confirmed = (differences.kind == PointKind.SMOOTH) & np.isfinite(gradient)
         confirmed &= np.isfinite(differences.error) & (gap <= differences.error + spread)
         scale = self._scale(name, differences)
@@ -426,9 +421,8 @@ class CallableTruth:
         rises at once.)"""
         sizes = [np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in self.values.values()]
         digit = FORMATS[self.subject.digits].unit_roundoff * max(sizes, default=0.0)
-        with np.errstate(all="ignore"):
-            rise = np.fmax(np.abs(self.gradients[name]), np.abs(found.value))
-            rise = rise * own_size(self.values[name])
+        rise = np.fmax(np.abs(self.gradients[name]), np.abs(found.value))
+        rise = rise * own_size(self.values[name])
         return np.asarray(np.fmax(np.abs(self.output)[:, None], rise) <= digit)
 
     def _scale(self, name: str, found: Differences) -> Array:
@@ -464,8 +458,7 @@ def quick_of(
     what the function computes in."""
 
     def noise_of(at: Values, y: Float) -> Float:
-        with np.errstate(all="ignore"):
-            return quick.noise + from_size(y - zero, OPERATIONS, dtype)
+        return quick.noise + from_size(y - zero, OPERATIONS, dtype)
 
     def one(at: Values) -> Float:
         return np.asarray(several([at])[0])
@@ -492,9 +485,8 @@ def moved_gradients(
     for _ in range(DRAWS):
         moved = {leaf.name: perturbed_leaf(leaf, move, rng) for leaf in moving}
         _, there = pulled(moved, rows * (1 + move * signs(rng, rows.shape)))
-        with np.errstate(all="ignore"):
-            for name, gradient in gradients.items():
-                sums[name] += ((there[name] - gradient) / move) ** 2
+        for name, gradient in gradients.items():
+            sums[name] += ((there[name] - gradient) / move) ** 2
 
     def cost(name: str, dtype: str) -> Array:
         found = np.sqrt(sums[name] / DRAWS) * FORMATS[dtype].unit_roundoff
@@ -556,12 +548,11 @@ def is_confirmed(
         for way in (1, -1)
     ]
     there, back = values_of(subject, moved, rows.shape[1])
-    with np.errstate(all="ignore"):
-        slope = rows @ (there - back) / (2 * part)
-        size = np.abs(rows) @ (np.abs(there) + np.abs(back)) / (2 * part)
-        noise = FORMATS[subject.dtype].unit_roundoff * size
-        apart = SURER * (np.abs(slope - stated) + noise)
-        return np.asarray(apart < np.abs(slope - known))
+    slope = rows @ (there - back) / (2 * part)
+    size = np.abs(rows) @ (np.abs(there) + np.abs(back)) / (2 * part)
+    noise = FORMATS[subject.dtype].unit_roundoff * size
+    apart = SURER * (np.abs(slope - stated) + noise)
+    return np.asarray(apart < np.abs(slope - known))
 
 
 def perturbed_leaf(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
@@ -586,18 +577,17 @@ def projected(block: TruthBlock, directions: Array) -> TruthBlock:
     turned, size = directions.T, np.abs(directions.T)
     moved = block.kind[:, :, None] * (turned[None] != 0)
     kind = np.max(moved, axis=1, initial=PointKind.SMOOTH).astype(block.kind.dtype)
-    with np.errstate(all="ignore"):
-        value = block.value @ turned
-        return TruthBlock.of(
-            value,
-            block.error @ size,
-            kind=kind,
-            lower=np.where(kind == PointKind.KINK, -np.inf, value),
-            upper=np.where(kind == PointKind.KINK, np.inf, value),
-            condition=np.sqrt(block.condition**2 @ size**2),
-            allowance=np.sqrt(block.allowance**2 @ size**2),
-            floor=np.sqrt(block.floor**2 @ size**2),
-            scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
-            confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
-            certified=np.all(block.certified, axis=1, keepdims=True) & np.ones(value.shape, bool),
-        )
+    value = block.value @ turned
+    return TruthBlock.of(
+        value,
+        block.error @ size,
+        kind=kind,
+        lower=np.where(kind == PointKind.KINK, -np.inf, value),
+        upper=np.where(kind == PointKind.KINK, np.inf, value),
+        condition=np.sqrt(block.condition**2 @ size**2),
+        allowance=np.sqrt(block.allowance**2 @ size**2),
+        floor=np.sqrt(block.floor**2 @ size**2),
+        scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
+        confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
+        certified=np.all(block.certified, axis=1, keepdims=True) & np.ones(value.shape, bool),
+    )

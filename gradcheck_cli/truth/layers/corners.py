@@ -143,27 +143,24 @@ def _are_corners(near: Array, far: Array, axis: Array) -> Array:
     stays = _stays(near, far, axis)
     low = np.min(np.where(stays, near, axis), axis=0)
     high = np.max(np.where(stays, near, axis), axis=0)
-    with np.errstate(all="ignore"):
-        largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
-        differ = np.abs(near - axis) > CORNER_ALIKE * largest
-        slack = CORNER_ALIKE * np.fmax(np.abs(low), np.abs(high))
-        between = [(low - slack <= one) & (one <= high + slack) for one in (near, far)]
+    largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
+    differ = np.abs(near - axis) > CORNER_ALIKE * largest
+    slack = CORNER_ALIKE * np.fmax(np.abs(low), np.abs(high))
+    between = [(low - slack <= one) & (one <= high + slack) for one in (near, far)]
     settled = stays | ~differ | (between[0] & between[1])
     return np.asarray(np.any(differ & stays, axis=0) & np.all(settled, axis=0))
 
 
 def _stays(near: Array, far: Array, axis: Array) -> Array:
     """Mark the samples (k, m, c) that are as far from the slope at the point on a shorter way."""
-    with np.errstate(all="ignore"):
-        apart = np.fmax(np.abs(near - axis), np.abs(far - axis))
-        return np.asarray(np.abs(near - far) <= CORNER_BENDS * apart)
+    apart = np.fmax(np.abs(near - axis), np.abs(far - axis))
+    return np.asarray(np.abs(near - far) <= CORNER_BENDS * apart)
 
 
 def _contradicted(merged: Merged, gradient: Array, found: Differences) -> tuple[Array, Array]:
     """The entries to look at, and which of them are kinks already."""
-    with np.errstate(all="ignore"):
-        apart = np.abs(gradient - found.value) > found.error
-        outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
+    apart = np.abs(gradient - found.value) > found.error
+    outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
     kinks = (merged.kind == PointKind.KINK) & outside
     smooth = (merged.kind == PointKind.SMOOTH) & np.isfinite(gradient)
     off = smooth & ~merged.confirmed & apart | kinks & np.isfinite(gradient)

@@ -97,12 +97,11 @@ class _Precisions:
         name, places = at
         leaf = next(one.value for one in self.fine.leaves if one.name == name)
         flat = leaf.reshape(-1)
-        with np.errstate(all="ignore"):
-            sides = np.abs(found.above - found.below)
-            sides = np.where(np.isfinite(sides), sides, found.steepest)
-            apart = np.fmax(np.abs(gradient - found.value), rough * sides)
-            apart = np.where(bubble, np.abs(gradient), apart)
-            terms = gradient * flat[list(places)]
+        sides = np.abs(found.above - found.below)
+        sides = np.where(np.isfinite(sides), sides, found.steepest)
+        apart = np.fmax(np.abs(gradient - found.value), rough * sides)
+        apart = np.where(bubble, np.abs(gradient), apart)
+        terms = gradient * flat[list(places)]
         terms = np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1) ** 0.5
         hidden, left = np.zeros_like(off), UNEXPLAINED
         for k in np.flatnonzero(np.any(off, axis=0)).tolist():
@@ -114,11 +113,10 @@ class _Precisions:
             if np.any(lossy):
                 ladder = self._ladder(moved, steps)
                 shown = central_of_levels(ladder)
-                with np.errstate(all="ignore"):
-                    agrees = np.abs(shown.value - gradient[:, k]) <= shown.error
-                    sharp = shown.error <= apart[:, k] / 2
-                    bend = np.abs(ladder.plus + ladder.minus - 2 * ladder.zero) / steps[:, None]
-                    straight = bend <= apart[:, k] / 2  # a kink bends as much on every step
+                agrees = np.abs(shown.value - gradient[:, k]) <= shown.error
+                sharp = shown.error <= apart[:, k] / 2
+                bend = np.abs(ladder.plus + ladder.minus - 2 * ladder.zero) / steps[:, None]
+                straight = bend <= apart[:, k] / 2  # a kink bends as much on every step
                 fits = np.where(rough[:, k], straight, agrees ^ bubble[:, k])
                 hidden[:, k] = lossy & np.any(fits & sharp, axis=0)
             left -= not np.any(hidden[:, k])
@@ -134,9 +132,8 @@ class _Precisions:
         own = {leaf.name: leaf.value for leaf in self.fine.leaves if leaf.differentiable}
         points = [{n: fmt.round(v) for n, v in {**own, **moved}.items()} for moved in many]
         fine, coarse = self._values(self.fine, points), self._values(self.coarse, points)
-        with np.errstate(all="ignore"):
-            off = np.abs(fine - coarse) @ np.abs(self.rows.T)
-            size = np.abs(fine) @ np.abs(self.rows.T)
+        off = np.abs(fine - coarse) @ np.abs(self.rows.T)
+        size = np.abs(fine) @ np.abs(self.rows.T)
         granted = NOISE_GROWS * (from_size(size, OPERATIONS, dtype) + from_size(terms, 1, dtype))
         return np.asarray(np.any(np.isfinite(off) & (off > granted), axis=0))
 

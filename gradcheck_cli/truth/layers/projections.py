@@ -316,12 +316,11 @@ class Projections:
         """The rounding of rows @ F, (k,), as a sum of terms that round independently; the rounding
         of F, (m,), without `rows`."""
         dtype = self.subject.digits
-        with np.errstate(all="ignore"):
-            if self._measured is None:
-                each = from_size(self.output, OPERATIONS, dtype)
-            else:
-                each = self._measured
-            found = each if rows is None else np.sqrt((rows**2) @ np.square(each))
+        if self._measured is None:
+            each = from_size(self.output, OPERATIONS, dtype)
+        else:
+            each = self._measured
+        found = each if rows is None else np.sqrt((rows**2) @ np.square(each))
         return np.asarray(found)
 
     @property
@@ -351,48 +350,46 @@ class Projections:
         noise is measured if these seem to contradict each other, or agree on short steps alone: a
         layer that casts to float32 is a flight of stairs."""
         relative = self._relative()
-        with np.errstate(all="ignore"):
-            if self._sifts:
-                probe = self._sift(number, expected)
-                if probe is not None and probe.confirmed:
-                    return probe
-            if self._is_many and self._measured is None:  # many steps may follow
-                self.measure()
-                shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
-                if np.any(self.noise(self.rows) > relative * shortest * np.abs(expected)):
-                    self.level = FIRST_LEVEL  # rounding would hide shorter steps
-            line, level = self.along(number), self.level
-            probe = descend(line, expected, relative, level)
-            at_first = probe is not None and probe.confirmed and probe.level < level + LEVELS
-            if not at_first and self._measured is None:
-                self.measure()
-                again = self.along(number)
-                if np.any(again.noise > 2 * line.noise):
-                    probe = descend(again, expected, relative, level)
+        if self._sifts:
+            probe = self._sift(number, expected)
+            if probe is not None and probe.confirmed:
+                return probe
+        if self._is_many and self._measured is None:  # many steps may follow
+            self.measure()
+            shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
+            if np.any(self.noise(self.rows) > relative * shortest * np.abs(expected)):
+                self.level = FIRST_LEVEL  # rounding would hide shorter steps
+        line, level = self.along(number), self.level
+        probe = descend(line, expected, relative, level)
+        at_first = probe is not None and probe.confirmed and probe.level < level + LEVELS
+        if not at_first and self._measured is None:
+            self.measure()
+            again = self.along(number)
+            if np.any(again.noise > 2 * line.noise):
+                probe = descend(again, expected, relative, level)
         return probe
 
     def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
         """A look that confirms the products, or None. In the latter case, the second result says
         whether two looks at long steps with narrow bars contradict the products and agree with each
         other: no kink or pole does that."""
-        with np.errstate(all="ignore"):
-            if self._is_many:
-                short = self._short_look(number, expected)
-                if short is None or short.level > SHORT_LEVEL:  # there are kinks
-                    self.level = SHORT_LEVEL  # longer steps cross more of them
-                    return (short if short and short.confirmed else None), False
-                if short.confirmed and self._is_wanted(short, expected):
-                    return short, False
-                self._sifts = False  # longer steps have narrower bars
-            found: list[Probe] = []
-            line = self.along(number)
-            for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
-                one = long_look(line, expected, self._relative(), level)
-                if one is None or not narrow(one, line, expected, RELATIVE):
-                    return None, False
-                if one.confirmed:
-                    return (one, False) if not found else (None, False)
-                found.append(one)
+        if self._is_many:
+            short = self._short_look(number, expected)
+            if short is None or short.level > SHORT_LEVEL:  # there are kinks
+                self.level = SHORT_LEVEL  # longer steps cross more of them
+                return (short if short and short.confirmed else None), False
+            if short.confirmed and self._is_wanted(short, expected):
+                return short, False
+            self._sifts = False  # longer steps have narrower bars
+        found: list[Probe] = []
+        line = self.along(number)
+        for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
+            one = long_look(line, expected, self._relative(), level)
+            if one is None or not narrow(one, line, expected, RELATIVE):
+                return None, False
+            if one.confirmed:
+                return (one, False) if not found else (None, False)
+            found.append(one)
         return None, same_story(*found)
 
     def _short_look(self, number: int, expected: Float) -> Probe | None:
@@ -449,8 +446,7 @@ class Projections:
         apart, bar = 0.0, np.inf
         for start in range(level, level + 3 * LEVELS, LEVELS):
             for levels in (FEWER, LEVELS):
-                with np.errstate(all="ignore"):
-                    probe = look(line, np.array([expected]), start, levels)
+                probe = look(line, np.array([expected]), start, levels)
                 if probe is not None and probe.estimate.error[0] < bar:
                     apart = float(probe.estimate.value[0]) - expected
                     bar = float(probe.estimate.error[0])
@@ -471,12 +467,11 @@ class Projections:
     def _seen_from(self, level: int, leaf: Leaf, flat: int, rows: Float | None) -> Slope | None:
         along = np.zeros(leaf.size)
         along[flat] = scale = self.draws.scale(leaf, flat)
-        with np.errstate(all="ignore"):
-            line = self.line({leaf.name: along}, rows)
-            nothing = np.zeros(line.zero.size)
-            probe = look(line, nothing, level)
-            if probe is None or probe.rough or not narrow(probe, line, nothing, RELATIVE):
-                return None
+        line = self.line({leaf.name: along}, rows)
+        nothing = np.zeros(line.zero.size)
+        probe = look(line, nothing, level)
+        if probe is None or probe.rough or not narrow(probe, line, nothing, RELATIVE):
+            return None
         estimate = Estimate(probe.estimate.value / scale, probe.estimate.error / scale)
         return Slope(estimate, even(estimate), probe.steepest / scale)
 
@@ -491,12 +486,10 @@ class Projections:
         zero = self.output if rows is None else rows @ self.output
 
         def noise_of(at: Values, y: Float) -> Float:
-            with np.errstate(all="ignore"):
-                return noise + from_size(y - zero, OPERATIONS, self.subject.dtype)
+            return noise + from_size(y - zero, OPERATIONS, self.subject.dtype)
 
         sampled = Sampled(function, values, self.bounds, noise, zero, noise_of)
-        with np.errstate(all="ignore"):
-            return sampled.along_entry(name, flat)
+        return sampled.along_entry(name, flat)
 
 
 def single_vjp(subject: Subject, call: Call) -> dict[str, Float | None]:

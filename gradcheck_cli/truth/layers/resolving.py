@@ -45,9 +45,8 @@ def unresolved(
         ulp = float(FORMATS["float64"].ulp(np.asarray(size)))
         near = _range(several, values, name, int(k), [j * ulp for j in NEXT], zero)
         far = _range(several, values, name, int(k), [part * size for part in AWAY], zero)
-        with np.errstate(all="ignore"):
-            noisy = (near > rounding) & (near >= SHORT_PERIOD * far)
-            found[:, k] = noisy & (np.abs(gradient[:, k]) * ulp >= SHORT_PERIOD * near)
+        noisy = (near > rounding) & (near >= SHORT_PERIOD * far)
+        found[:, k] = noisy & (np.abs(gradient[:, k]) * ulp >= SHORT_PERIOD * near)
     return found & contradicted
 
 
@@ -62,6 +61,5 @@ def _range(
     """The largest change (m,) of the value over these steps, in both directions."""
     both = (*steps, *(-step for step in steps))
     moved = [{**values, name: moved_entry(values[name], k, step)} for step in both]
-    with np.errstate(all="ignore"):
-        changes = np.abs(np.asarray(several(moved)) - zero)
+    changes = np.abs(np.asarray(several(moved)) - zero)
     return np.asarray(np.max(np.where(np.isfinite(changes), changes, 0.0), axis=0))

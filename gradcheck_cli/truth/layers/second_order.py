@@ -151,13 +151,12 @@ class SecondTruth:
                 np.array([float(getattr(slope.estimate, what)[0]) for slope in self._slopes[name]])
                 for what in ("value", "error")
             )
-            with np.errstate(all="ignore"):
-                off = np.abs(own - value)
-                doubt = off > error + bar
-                if name in pushed:
-                    apart = np.abs(own - pushed[name])
-                    vouched = (off <= error) & (error <= apart / 4)
-                    doubt |= (apart > bar) & ~vouched
+            off = np.abs(own - value)
+            doubt = off > error + bar
+            if name in pushed:
+                apart = np.abs(own - pushed[name])
+                vouched = (off <= error) & (error <= apart / 4)
+                doubt |= (apart > bar) & ~vouched
             found[name] = doubt
         return found
 
@@ -208,8 +207,7 @@ class SecondTruth:
             expected = np.concatenate([own[first, second] for first in rows])
             taken = Differences.empty(*expected.shape)
             for number, along in enumerate(directions):
-                with np.errstate(all="ignore"):
-                    slope = quick.along({second: along.reshape(shape)}, expected[:, number])
+                slope = quick.along({second: along.reshape(shape)}, expected[:, number])
                 taken.put(number, slope)
             found |= {(first, second): taken.rows(mine) for first, mine in rows.items()}
         if weights:
@@ -254,11 +252,10 @@ class SecondTruth:
     @cached_property
     def _size(self) -> float:
         """How large s may be: no smaller than its terms. For third order, the derivative of s."""
-        with np.errstate(all="ignore"):
-            size = float(np.abs(self.row) @ np.abs(self.of_row.value))
-            if self.along:
-                steps = [np.abs(u) / self._sizes(name) for name, u in self.along.items()]
-                size *= float(np.sum(np.concatenate(steps)))
+        size = float(np.abs(self.row) @ np.abs(self.of_row.value))
+        if self.along:
+            steps = [np.abs(u) / self._sizes(name) for name, u in self.along.items()]
+            size *= float(np.sum(np.concatenate(steps)))
         return size if np.isfinite(size) else 0.0
 
     def _natural(self, name: str, least: float = 0.0, most: float = np.inf) -> Float:
@@ -275,15 +272,13 @@ class SecondTruth:
         """The natural size of a second derivative, (n of first, directions of second), where inputs
         change by no more than `most`."""
         along = np.abs(self.directions[second]) @ self._natural(second, most=most)
-        with np.errstate(all="ignore"):
-            first_order = self._natural(first, most=most)[:, None]
-            return np.asarray(first_order * along / (self._size or 1.0))
+        first_order = self._natural(first, most=most)[:, None]
+        return np.asarray(first_order * along / (self._size or 1.0))
 
 
 def _contradicted(own: Blocks, found: Mapping[tuple[str, str], Differences]) -> Blocks:
     """Mark the smooth entries that differences contradict."""
-    with np.errstate(all="ignore"):
-        return {
-            key: (np.abs(own[key] - block.value) > block.error) & (block.kind == PointKind.SMOOTH)
-            for key, block in found.items()
-        }
+    return {
+        key: (np.abs(own[key] - block.value) > block.error) & (block.kind == PointKind.SMOOTH)
+        for key, block in found.items()
+    }

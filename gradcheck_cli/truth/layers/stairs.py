@@ -106,10 +106,9 @@ def _fitted(length: float, rows: Array) -> Estimate:
     infinite if a value is not finite."""
     powers = np.vander(STEPS, 3, increasing=True)
     weights = np.linalg.pinv(powers)
-    with np.errstate(all="ignore"):
-        curve = weights @ rows
-        distance = np.max(np.abs(rows - powers @ curve), axis=0)
-        error = 2 * np.sum(np.abs(weights[1])) * distance / length
+    curve = weights @ rows
+    distance = np.max(np.abs(rows - powers @ curve), axis=0)
+    error = 2 * np.sum(np.abs(weights[1])) * distance / length
     known = np.all(np.isfinite(rows), axis=0)
     return Estimate(np.where(known, curve[1] / length, 0.0), np.where(known, error, np.inf))
 
@@ -134,13 +133,12 @@ def _heights(rows: Array) -> Array:
     """The highest stair (m,) among values (points, m); 0 if they are not straight lines with jumps
     between them. A jump gives two second differences of its height with opposite signs; those of a
     kink have one sign, and those of a bending function resemble their neighbours."""
-    with np.errstate(all="ignore"):
-        bends = np.diff(rows, 2, axis=0)
-        highest = np.max(np.abs(bends), axis=0)
-        rough = np.abs(bends) > STAIR_BENDS * highest
-        pairs = bends[:-1] + bends[1:]
-        jumps = rough[:-1] & rough[1:] & (np.abs(pairs) <= np.abs(bends[:-1]) / 2)
-        seen = highest > from_size(np.max(np.abs(rows), axis=0), OPERATIONS)
+    bends = np.diff(rows, 2, axis=0)
+    highest = np.max(np.abs(bends), axis=0)
+    rough = np.abs(bends) > STAIR_BENDS * highest
+    pairs = bends[:-1] + bends[1:]
+    jumps = rough[:-1] & rough[1:] & (np.abs(pairs) <= np.abs(bends[:-1]) / 2)
+    seen = highest > from_size(np.max(np.abs(rows), axis=0), OPERATIONS)
     count = np.count_nonzero(jumps, axis=0)
     lines = 2 * np.count_nonzero(rough, axis=0) <= len(bends)
     return np.where(seen & lines & (count >= FEWEST), highest, 0.0)

@@ -80,7 +80,6 @@ def bubbles(value: Array, gradient: Array, found: Differences) -> Array:
     """Mark the derivatives (m, n) by the numbers `value` (n,) that hold only very near these."""
     sizes = np.abs(value.reshape(-1))
     scale = np.where(sizes == 0, 1.0, sizes)
-    with np.errstate(all="ignore"):
-        agrees = np.abs(gradient - found.value) <= found.error
-        near = found.reach <= BUBBLE * scale
+    agrees = np.abs(gradient - found.value) <= found.error
+    near = found.reach <= BUBBLE * scale
     return np.asarray(agrees & (found.kind == PointKind.SMOOTH) & near)

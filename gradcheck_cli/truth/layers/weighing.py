@@ -114,9 +114,8 @@ def _of_another_mode(hidden: Array, own: Array, found: Differences) -> Array:
     """How far off another mode may be. A term that is hidden from differences is hidden from that
     mode, too; if the difference sees the term, a mode that sees it is off by as much."""
     part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
-    with np.errstate(all="ignore"):
-        sees = hidden & (np.abs(found.value) > found.error)
-        apart = 2 * HIDDEN_PART * (np.abs(own - found.value) + found.error)
+    sees = hidden & (np.abs(found.value) > found.error)
+    apart = 2 * HIDDEN_PART * (np.abs(own - found.value) + found.error)
     return np.where(sees, np.fmax(part, apart), part)
 
 
@@ -127,10 +126,9 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
     cost."""
     change = rounding.cost / FORMATS[judged].unit_roundoff * move_of(subject)
     half = FORMATS[subject].half * np.abs(own)
-    with np.errstate(all="ignore"):
-        jumps = rounding.noise > np.fmax(STEADY * change, half)
-        jumps &= rounding.noise > ROUNDINGS * rounding.scattered
-        jumps &= np.abs(own) > found.error
+    jumps = rounding.noise > np.fmax(STEADY * change, half)
+    jumps &= rounding.noise > ROUNDINGS * rounding.scattered
+    jumps &= np.abs(own) > found.error
     return np.where(jumps, 0.0, rounding.cost)
 
 
@@ -140,8 +138,7 @@ def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
     with that slope, the entry may be as good as zero. A derivative of zero counts as seen if the
     value never changes."""
     half = FORMATS[subject].half
-    with np.errstate(all="ignore"):
-        wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)
+    wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)
     still = (own == 0) & (found.steepest == 0)
     return np.asarray(wide & np.isfinite(found.error) & ~found.vouched & ~still)
 
@@ -152,9 +149,8 @@ def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Mer
     difference contradicts the subject's `own` derivative by at most half of it, or sees none. Other
     contradicted entries of the same output are left open, too: they are differences of the same
     value."""
-    with np.errstate(all="ignore"):
-        small = np.abs(own - found.value) <= np.abs(own) / 2
-        small |= np.abs(found.value) <= found.error
+    small = np.abs(own - found.value) <= np.abs(own) / 2
+    small |= np.abs(found.value) <= found.error
     smooth = merged.kind == PointKind.SMOOTH
     off = below & smooth & contradicted(merged, own, found)
     open_ = off & np.any(off & small, axis=1, keepdims=True)
@@ -165,9 +161,8 @@ def contradicted(merged: Merged, own: Array, found: Differences) -> Array:
     """Mark the entries whose difference contradicts the subject's `own` derivative: at a kink, its
     slopes on both sides."""
     kink, smooth = merged.kind == PointKind.KINK, merged.kind == PointKind.SMOOTH
-    with np.errstate(all="ignore"):
-        apart = np.abs(own - found.value) > found.error
-        outside = np.fmax(merged.lower - own, own - merged.upper) > found.error
+    apart = np.abs(own - found.value) > found.error
+    outside = np.fmax(merged.lower - own, own - merged.upper) > found.error
     return np.asarray((smooth & apart | kink & outside) & ~merged.confirmed)
 
 

@@ -36,9 +36,8 @@ def classify(ladder: Ladder) -> Sides:
     """Return the kind of the point t = 0 for each of the m outputs."""
     above, below = one_sided(ladder, +1), one_sided(ladder, -1)
     kind = np.full(ladder.zero.size, int(PointKind.SMOOTH))
-    with np.errstate(all="ignore"):
-        gap = np.abs(above.value - below.value)
-        kink = gap > 2 * (above.error + below.error)  # both bars carry their safety factor
+    gap = np.abs(above.value - below.value)
+    kink = gap > 2 * (above.error + below.error)  # both bars carry their safety factor
     kind[kink & np.isfinite(gap) & _stays(ladder, gap)] = int(PointKind.KINK)
     for side, estimate in ((+1, above), (-1, below)):
         ratio, sign = _growth(ladder, side)
@@ -63,12 +62,11 @@ def _stays(ladder: Ladder, gap: Float) -> npt.NDArray[np.bool_]:
     h = ladder.h[used][:, None]
     if len(h) < 3:
         return np.ones(gap.size, dtype=np.bool_)
-    with np.errstate(all="ignore"):
-        apart = (ladder.plus - 2 * ladder.zero + ladder.minus)[used] / h
-        linear = 2 * apart[1:] - apart[:-1]
-        left = (8 * linear[1:] - linear[:-1]) / 7
-        # in units of noise / h: 4 roundings each, so 8 + 2 in a linear one, and (80 + 5) / 7 here
-        heard = np.isfinite(left) & (13 * ladder.noise[used][2:] / h[2:] < gap / 2)
+    apart = (ladder.plus - 2 * ladder.zero + ladder.minus)[used] / h
+    linear = 2 * apart[1:] - apart[:-1]
+    left = (8 * linear[1:] - linear[:-1]) / 7
+    # in units of noise / h: 4 roundings each, so 8 + 2 in a linear one, and (80 + 5) / 7 here
+    heard = np.isfinite(left) & (13 * ladder.noise[used][2:] / h[2:] < gap / 2)
     deepest = len(left) - 1 - np.argmax(heard[::-1], axis=0)
     stays = np.abs(np.take_along_axis(left, deepest[None], axis=0)[0]) >= gap / 2
     return np.asarray(stays | ~np.any(heard, axis=0))
@@ -91,19 +89,18 @@ def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
     h, size = ladder.h[used][:, None], ladder.zero.size
     if len(h) < RUN + 2:
         return np.zeros(size), np.zeros(size)
-    with np.errstate(all="ignore"):
-        quotient = side * (values[used] - ladder.zero) / h
-        step = np.diff(quotient, axis=0)
-        audible = 8 * ladder.noise[used][1:] / h[1:]  # 4 roundings a step, twice that to be sure
-        heard = np.isfinite(step) & (np.abs(step) > audible)
-        last = len(step) - 1 - np.argmax(heard[::-1], axis=0)
-        last = np.maximum(np.where(np.any(heard, axis=0), last, 0), RUN)
-        window = last + np.arange(-RUN, 1)[:, None]
-        run = np.take_along_axis(step, window, axis=0)
-        sound = np.all(np.take_along_axis(heard, window, axis=0), axis=0)
-        ratio = run[1:] / run[:-1]
-        following = np.minimum(last + 1, len(step) - 1)[None]
-        gone = DIVERGES * np.abs(run[-1]) > np.take_along_axis(audible, following, axis=0)[0]
-        sound &= ~gone | (last == len(step) - 1)
+    quotient = side * (values[used] - ladder.zero) / h
+    step = np.diff(quotient, axis=0)
+    audible = 8 * ladder.noise[used][1:] / h[1:]  # 4 roundings a step, twice that to be sure
+    heard = np.isfinite(step) & (np.abs(step) > audible)
+    last = len(step) - 1 - np.argmax(heard[::-1], axis=0)
+    last = np.maximum(np.where(np.any(heard, axis=0), last, 0), RUN)
+    window = last + np.arange(-RUN, 1)[:, None]
+    run = np.take_along_axis(step, window, axis=0)
+    sound = np.all(np.take_along_axis(heard, window, axis=0), axis=0)
+    ratio = run[1:] / run[:-1]
+    following = np.minimum(last + 1, len(step) - 1)[None]
+    gone = DIVERGES * np.abs(run[-1]) > np.take_along_axis(audible, following, axis=0)[0]
+    sound &= ~gone | (last == len(step) - 1)
     sign = np.sign(np.take_along_axis(quotient, last[None] + 1, axis=0)[0])
     return np.where(sound, np.min(ratio, axis=0), 0.0), np.where(sound, sign, 0.0)

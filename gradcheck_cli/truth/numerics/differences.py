@@ -119,15 +119,13 @@ def _contradiction(best: Estimate, expected: Float | None) -> Float:
     """How far the estimate is from the expected derivative; 0 within its error bar."""
     if expected is None:
         return np.zeros_like(best.value)
-    with np.errstate(all="ignore"):
-        apart = np.abs(best.value - expected)
+    apart = np.abs(best.value - expected)
     return np.where(np.isfinite(apart) & (apart > best.error), apart, 0.0)
 
 
 def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
     """Whether the error bar is the rounding at the largest step; smaller steps have more."""
-    with np.errstate(all="ignore"):  # steps may be subnormal, or vanish
-        return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])
+    return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])  # h may be 0
 
 
 def _growing(
@@ -138,8 +136,7 @@ def _growing(
     smallest = float(steps[-1])
     if noise_at is None or smallest == 0:
         return lambda _: noise
-    with np.errstate(all="ignore"):  # infinite noise does not grow
-        slope = np.fmax(noise_at(smallest) - noise, 0.0) / smallest
+    slope = np.fmax(noise_at(smallest) - noise, 0.0) / smallest  # infinite noise does not grow
     return lambda step: noise + slope * step
 
 
@@ -169,9 +166,8 @@ def _from_afar(
     if far.h.size < 2:
         return best
     there = central(far)
-    with np.errstate(all="ignore"):
-        fits = np.abs(there.value - best.value) <= there.error + best.error
-        near_0 = (near.plus - near.minus) / (2 * near.h[:, None])
+    fits = np.abs(there.value - best.value) <= there.error + best.error
+    near_0 = (near.plus - near.minus) / (2 * near.h[:, None])
     # steps near 0 may have no bar because rounding hides the derivative, but not because they
     # overflow: steps near 1 do not see a pole beside 0
     drowned = ~np.isfinite(best.error) & np.all(np.isfinite(near_0), axis=0)
@@ -239,8 +235,7 @@ def central(ladder: Ladder) -> Estimate:
 
 def central_of_levels(ladder: Ladder) -> Estimate:
     """The best extrapolated central difference that begins at each level, (k, m)."""
-    with np.errstate(all="ignore"):
-        quotients = (ladder.plus - ladder.minus) / (2 * ladder.h[:, None])
+    quotients = (ladder.plus - ladder.minus) / (2 * ladder.h[:, None])
     return _extrapolate(quotients, ladder.h, ladder.noise, power=2)
 
 
@@ -250,15 +245,14 @@ def second(ladder: Ladder) -> Estimate:
     for x |x| at 0."""
     h, at_zero = ladder.h[:, None], _nearest_known(ladder.noise)
     slope = central(ladder)
-    with np.errstate(all="ignore"):
-        quotients = (ladder.plus - 2 * ladder.zero + ladder.minus) / h**2
-        noise = (2 * ladder.noise + 2 * at_zero) / h
-        found = _uncontradicted(_extrapolate(quotients, ladder.h, noise, power=2))
-        apart = (ladder.plus - ladder.minus - 2 * h * slope.value) / h**2
-        noise = 2 * ladder.noise / h + 2 * slope.error
-        sides = _uncontradicted(_extrapolate(apart, ladder.h, noise, power=1))
-        size = np.max(np.abs([ladder.zero, slope.value, found.value]), axis=0)
-        same = (np.abs(sides.value) <= sides.error) & (sides.error <= SAME_ON_BOTH_SIDES * size)
+    quotients = (ladder.plus - 2 * ladder.zero + ladder.minus) / h**2
+    noise = (2 * ladder.noise + 2 * at_zero) / h
+    found = _uncontradicted(_extrapolate(quotients, ladder.h, noise, power=2))
+    apart = (ladder.plus - ladder.minus - 2 * h * slope.value) / h**2
+    noise = 2 * ladder.noise / h + 2 * slope.error
+    sides = _uncontradicted(_extrapolate(apart, ladder.h, noise, power=1))
+    size = np.max(np.abs([ladder.zero, slope.value, found.value]), axis=0)
+    same = (np.abs(sides.value) <= sides.error) & (sides.error <= SAME_ON_BOTH_SIDES * size)
     return Estimate(found.value, np.where(same, found.error, np.inf))
 
 
@@ -276,10 +270,9 @@ def one_sided_of_levels(ladder: Ladder, side: int) -> Estimate:
 
 def quotients_of(ladder: Ladder, side: int) -> Float:
     """The one-sided quotients at each level (k, m), from above (+1) or below (-1)."""
-    with np.errstate(all="ignore"):
-        if side > 0:
-            return np.asarray((ladder.plus - ladder.zero) / ladder.h[:, None])
-        return np.asarray((ladder.zero - ladder.minus) / ladder.h[:, None])
+    if side > 0:
+        return np.asarray((ladder.plus - ladder.zero) / ladder.h[:, None])
+    return np.asarray((ladder.zero - ladder.minus) / ladder.h[:, None])
 
 
 def _nearest_known(noise: Float) -> Float:
@@ -302,21 +295,20 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
     values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
     table = quotients
     amplification, loudest = 1.0, noise
-    with np.errstate(all="ignore"):
-        for j in range(1, min(WINDOW, count - 1) + 1):
-            finer, coarser = table[1:], table[:-1]
-            ratio = 2.0 ** (power * j)
-            new = finer + (finer - coarser) / (ratio - 1)
-            # the sum of the weights of all values in one window
-            amplification *= (ratio + 1) / (ratio - 1)
-            loudest = np.maximum(loudest[:-1], noise[j:])
-            spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
-            error = DIFFERENCE_SAFETY * spread + amplification * loudest / h[j:, None]
-            error = np.where(np.isfinite(new) & np.isfinite(error), error, np.inf)
-            better = error < errors[: count - j]
-            values[: count - j] = np.where(better, new, values[: count - j])
-            errors[: count - j] = np.where(better, error, errors[: count - j])
-            table = new
+    for j in range(1, min(WINDOW, count - 1) + 1):
+        finer, coarser = table[1:], table[:-1]
+        ratio = 2.0 ** (power * j)
+        new = finer + (finer - coarser) / (ratio - 1)
+        # the sum of the weights of all values in one window
+        amplification *= (ratio + 1) / (ratio - 1)
+        loudest = np.maximum(loudest[:-1], noise[j:])
+        spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
+        error = DIFFERENCE_SAFETY * spread + amplification * loudest / h[j:, None]
+        error = np.where(np.isfinite(new) & np.isfinite(error), error, np.inf)
+        better = error < errors[: count - j]
+        values[: count - j] = np.where(better, new, values[: count - j])
+        errors[: count - j] = np.where(better, error, errors[: count - j])
+        table = new
     return Estimate(values, errors)
 
 
@@ -327,16 +319,15 @@ def _uncontradicted(levels: Estimate) -> Estimate:
     then give another derivative, with error bars that exclude the first.
     """
     values, errors = levels.value, levels.error
-    with np.errstate(all="ignore"):
-        known = np.isfinite(errors)
-        low = np.where(known, values - errors, -np.inf)
-        high = np.where(known, values + errors, np.inf)
-        # the interval that all finer levels allow: running bounds from the last level up
-        floor, ceiling = low.copy(), high.copy()
-        floor[:-1] = np.maximum.accumulate(low[:0:-1], axis=0)[::-1]
-        ceiling[:-1] = np.minimum.accumulate(high[:0:-1], axis=0)[::-1]
-        fits = known & (low <= ceiling) & (high >= floor)
-        pick = np.argmin(np.where(fits, errors, np.inf), axis=0)[None]
+    known = np.isfinite(errors)
+    low = np.where(known, values - errors, -np.inf)
+    high = np.where(known, values + errors, np.inf)
+    # the interval that all finer levels allow: running bounds from the last level up
+    floor, ceiling = low.copy(), high.copy()
+    floor[:-1] = np.maximum.accumulate(low[:0:-1], axis=0)[::-1]
+    ceiling[:-1] = np.minimum.accumulate(high[:0:-1], axis=0)[::-1]
+    fits = known & (low <= ceiling) & (high >= floor)
+    pick = np.argmin(np.where(fits, errors, np.inf), axis=0)[None]
     return Estimate(
         np.take_along_axis(values, pick, axis=0)[0],
         np.take_along_axis(np.where(fits, errors, np.inf), pick, axis=0)[0],

@@ -169,8 +169,7 @@ class Sampled:
 
 
 def _agrees(slope: Slope, expected: Float) -> npt.NDArray[np.bool_]:
-    with np.errstate(all="ignore"):
-        apart = np.abs(slope.estimate.value - expected)
+    apart = np.abs(slope.estimate.value - expected)
     return np.asarray(apart <= slope.estimate.error)
 
 
@@ -190,9 +189,8 @@ def _unknown(m: int) -> Slope:
 
 def steepest_of(ladder: Ladder) -> Float:
     """The steepest one-sided quotient on any step, (m,)."""
-    with np.errstate(all="ignore"):
-        rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
-        quotients = rise / ladder.h[:, None]
+    rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
+    quotients = rise / ladder.h[:, None]
     return np.asarray(np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0))
 
 
@@ -201,9 +199,8 @@ def reach_of(ladder: Ladder, slope: Float) -> Float:
     do, nan if the shortest does not. A quotient is another one if it differs by half of the slope,
     or of what LEFT leaves of the steepest quotient if that is more."""
     h = ladder.h[:, None]
-    with np.errstate(all="ignore"):
-        apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - slope)
-        other = apart > np.fmax(np.abs(slope), LEFT * steepest_of(ladder)) / 2 + ladder.noise / h
+    apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - slope)
+    other = apart > np.fmax(np.abs(slope), LEFT * steepest_of(ladder)) / 2 + ladder.noise / h
     first = len(h) - np.argmax(other[::-1], axis=0)  # of the shorter steps that all show it
     steps = np.append(ladder.h, np.nan)
     return np.where(np.any(other, axis=0), steps[first], np.inf)
@@ -236,8 +233,7 @@ def louder_near_zero(
         louder = contradicted & (heard > ladder.noise[start])
         if not np.any(louder):
             break
-        with np.errstate(all="ignore"):  # a step may be 0
-            grown = np.fmax(ladder.noise, heard * h[start] / h)
+        grown = np.fmax(ladder.noise, heard * h[start] / h)  # a step may be 0
         shorter = np.arange(len(h))[:, None] >= start
         ladder.noise = np.where(louder & shorter, grown, ladder.noise)
         raised = True
@@ -251,10 +247,9 @@ def _first_contradiction(ladder: Ladder) -> tuple[int, npt.NDArray[np.bool_]]:
     best = np.argmin(levels.error, axis=0)[None]
     value, error = (np.take_along_axis(of, best, axis=0) for of in (levels.value, levels.error))
     h = ladder.h[:, None]
-    with np.errstate(all="ignore"):
-        apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - value)
-        bent = BENT * np.take_along_axis(apart, best, axis=0) * (h / h[best[0]].T) ** 2
-        off = np.isfinite(apart) & (apart > error + bent + ladder.noise / h)
+    apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - value)
+    bent = BENT * np.take_along_axis(apart, best, axis=0) * (h / h[best[0]].T) ** 2
+    off = np.isfinite(apart) & (apart > error + bent + ladder.noise / h)
     off &= np.arange(len(h))[:, None] > best
     level = int(np.argmax(np.any(off, axis=1)))
     return level, np.asarray(off[level])

@@ -48,8 +48,7 @@ def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
     """The noise (m,) of values `zero` (m,) whose operations' roundings add up to `sums` (m,);
     `unknown` if that is not finite, as at a vertical tangent."""
     u = FORMATS["float64"].unit_roundoff
-    with np.errstate(all="ignore"):
-        noise = FIRST_ORDER_SLACK * (sums + u * np.abs(zero))
+    noise = FIRST_ORDER_SLACK * (sums + u * np.abs(zero))
     return np.where(np.isfinite(noise), noise, unknown)
 
 
@@ -144,11 +143,10 @@ def _table(function: Function, values: Values, zero: Float, factor: float) -> Fl
 def in_differences(table: Float) -> Float:
     """The noise (m,) that the differences of ORDERS show."""
     noise = np.zeros(table.shape[1:])
-    with np.errstate(all="ignore"):
-        for order in ORDERS:
-            differences = np.diff(table, order, axis=0)
-            variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
-            noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
+    for order in ORDERS:
+        differences = np.diff(table, order, axis=0)
+        variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
+        noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
     return np.where(np.isfinite(noise), FIRST_ORDER_SLACK * noise, 0.0)
 
 
@@ -169,8 +167,7 @@ def _step_away(value: Array, part: float) -> Array:
     """A value moved by a part of its own size, and a small one by a part of 1."""
     if value.dtype.kind != "f":
         return value
-    with np.errstate(all="ignore"):  # an infinite value does not move
-        return value + part * np.fmax(np.abs(value), 1.0)
+    return value + part * np.fmax(np.abs(value), 1.0)  # an infinite value does not move
 
 
 def _of_casts(function: Function, values: Values, zero: Float, known: Float) -> Float:
@@ -233,8 +230,7 @@ def _grain(
         factor *= GROWTH
         for way in (factor, -factor):
             moved = function({name: value + _shift(value, way) for name, value in values.items()})
-            with np.errstate(all="ignore"):
-                change = np.abs(moved - zero) / 2
+            change = np.abs(moved - zero) / 2
             first = (found == 0) & (change <= limit)
             found = np.where(first, change, found)
         if np.all(found[wanted] > 0):

@@ -105,9 +105,8 @@ def jumps(sampled: Sampled, name: str, digits: str) -> npt.NDArray[np.bool_]:
                 sampled.function({**sampled.values, name: value + sign * away})
                 for sign in (1.0, -1.0)
             )
-            with np.errstate(all="ignore"):
-                apart.append(np.abs(up - down)[None])
-                size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
+            apart.append(np.abs(up - down)[None])
+            size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
         found.append(_stays(apart, size, digits))
     return np.stack(found, axis=1)
 
@@ -133,8 +132,7 @@ def _stays(
     far, near = (np.max(np.where(met, 0.0, look), axis=0) for look in lines)
     usual = np.sqrt(np.mean(np.square(size[np.isfinite(size)]))) if np.any(size) else 0.0
     noise = from_size(np.fmax(size, usual), OPERATIONS, digits) / step
-    with np.errstate(all="ignore"):
-        kept = (near > far / np.sqrt(CLOSER)) & (near < far * np.sqrt(CLOSER))
+    kept = (near > far / np.sqrt(CLOSER)) & (near < far * np.sqrt(CLOSER))
     return np.asarray(np.isinf(near) | (kept & (near > LOUD_KINK * noise)))
 
 
@@ -169,8 +167,7 @@ def _slopes(
                 up, down = (
                     sampled.function(moved(there, sign * step, tangent)) for sign in (1.0, -1.0)
                 )
-                with np.errstate(all="ignore"):
-                    slopes.append((up - down) / (2 * step))
-                    size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
+                slopes.append((up - down) / (2 * step))
+                size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
             found.append(slopes)
     return np.array(found), size

@@ -1,3 +1,4 @@
+import importlib
 import os
 import random
 import sys
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from gradcheck_cli import check
 from gradcheck_cli.engines.layer.isolation import Randomness, surroundings
 from tests.checks.making import examined
 
@@ -130,3 +132,27 @@ def test_what_a_function_captured_and_switched_is_as_it_was() -> None:
     assert weight.detach().tolist() == [1.0, 2.0]
     assert weight.dtype is torch.float32
     assert torch.equal(weight.grad, torch.tensor([5.0, 6.0]))
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax.numpy", "tensorflow", "numpy"])
+def test_a_layer_that_makes_numpy_raise_is_judged_as_any_other(framework: str) -> None:
+    module = importlib.import_module(framework)
+
+    def layer(x):
+        y = 1e200 / x
+        np.seterr(all=errors)
+        return y
+
+    def backward(y_bar, x):
+        x_bar = -y_bar * 1e200 / x / x
+        np.seterr(all=errors)
+        return x_bar
+
+    x = getattr(module, "asarray", getattr(module, "constant", None))([1e-200, 1e-90, 0.0, 2.0])
+    own = {"backward": backward} if framework == "numpy" else {}
+    before, found = np.geterr(), []
+    for errors in ("ignore", "raise"):  # noqa: B007 - which the functions read
+        report = check(layer, x, dtypes="float64", **own)
+        found.append([(one.code, one.input, one.mode, one.message) for one in report.findings])
+        assert np.geterr() == before
+    assert found[0] == found[1]
