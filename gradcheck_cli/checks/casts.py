@@ -1,21 +1,24 @@
-"""Layers that cast to a narrower dtype: which dtype's precision they are judged by, and the notes
-and findings about it."""
+"""Layers that cast to a narrower dtype: which dtype's precision they are judged by, the notes and
+findings about it, and the casts that cost a gradient its digits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from gradcheck_cli.checks.causes.blame import Find
+from gradcheck_cli.checks.causes.framework_rules import cause_at
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.thresholds import GROWS, ROUNDINGS
+from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.thresholds import GROWS, ROUNDINGS, SAME_ERROR
 from gradcheck_cli.engines.layer.casts import Cast, is_narrower, narrowest
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge
@@ -39,6 +42,16 @@ class Casts:
     def digits_of_highest(self, dtype: str) -> str:
         """The narrowest dtype of the layer in the highest precision."""
         return _digits(self.highest, dtype)
+
+    def of_backward(self, dtype: str) -> Cast | None:
+        """The narrowest cast in the backward pass to fewer digits than the gradient should have."""
+        digits = self.digits(dtype)
+        narrower = [
+            cast
+            for cast in self.narrow
+            if cast.backward and cast.place and is_narrower(cast.dtype, digits)
+        ]
+        return min(narrower, key=lambda cast: FORMATS[cast.dtype].bits, default=None)
 
     def words(self, name: str, dtype: str) -> Iterator[str]:
         """The notes for the user."""
@@ -102,6 +115,50 @@ def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
     if len(off) != 2:
         return False
     return np.asarray((off[0] >= np.abs(value) / 2) & (GROWS * off[1] <= off[0]))
+
+
+def lost_in_cast(
+    findings: Sequence[Finding], cast: Cast, find: Find, cast_wide: Subject, uncast: Subject
+) -> tuple[Finding, ...]:
+    """The findings. Digits that a gradient by reverse mode loses have the cast as their cause, if
+    it loses the same ones in float64 (`cast_wide`), and not without its casts (`uncast`)."""
+
+    def is_lost(finding: Finding) -> bool:
+        traced, worst = find(finding), finding.worst
+        if traced is None or worst is None or worst.truth is None or worst.computed is None:
+            return False
+        gradients = [
+            subject.run(Call(cotangents=traced.row[None])).gradients.get(traced.leaf)
+            for subject in (cast_wide, uncast)
+        ]
+        with_cast, without = (0.0 if g is None else traced.of(g[0]) for g in gradients)
+        off = worst.computed - worst.truth
+        return abs(with_cast - without - off) <= SAME_ERROR * abs(off)
+
+    return tuple(
+        replace(finding, cause=_as_cause(finding, cast))
+        if finding.code == Codes.PRECISION_LOSS
+        and finding.mode == "reverse"
+        and where_it_runs(partial(is_lost, finding), False)
+        else finding
+        for finding in findings
+    )
+
+
+def _as_cause(finding: Finding, cast: Cast) -> Cause:
+    bits = FORMATS[cast.dtype].bits
+    return cause_at(
+        finding,
+        cast.name,
+        cast.place,
+        phase="backward",
+        detail=f"the backward pass continues with the {bits} bits of {cast.dtype}",
+        story=f"what is cast to {cast.dtype} here keeps {bits} bits",
+        kind="narrowing cast",
+        engine_op=cast.name,
+        proven=True,
+        proof="in float64 the gradient loses the same digits, and has them without its casts",
+    )
 
 
 def casts_of(narrow: Subject, highest: Subject) -> Casts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ import numpy as np
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
-from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without_casts
+from gradcheck_cli.checks.casts import Casts, casts_of, lost_in_cast, wrong_without_casts
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.checks.causes.framework_rules import call_problem
 from gradcheck_cli.checks.causes.rough_points import with_rough_points
@@ -464,6 +465,7 @@ class _Examination:
         if not self._blaming or not findings:
             return findings
         narrow, highest = layer.narrow, layer.highest
+        findings = self._with_cast(findings, find)
         unstable = Blame(narrow, highest, layer.problem.dtype, find, self._bound_alone)
         given = find, examine, self._corrections
         wrong = WrongGradients(self._engine, self._problem, highest, *given)
@@ -477,6 +479,17 @@ class _Examination:
             self._notes.update(own.notes)
             faults |= own.faults
         return with_rough_points((*found, *faults.values()), highest)
+
+    def _with_cast(self, findings: tuple[Finding, ...], find: Find) -> tuple[Finding, ...]:
+        """The findings; a cast in the backward pass is their cause where it costs the digits."""
+        cast = self._casts.of_backward(self._problem.dtype) if self._casts else None
+        if cast is None or not self._uncast:
+            return findings
+        cast_wide = where_it_runs(lambda: self._subject("float64"), None)
+        if cast_wide is None:
+            return findings
+        with closing(cast_wide):
+            return lost_in_cast(findings, cast, find, cast_wide, self._highest)
 
     def _bound_alone(self, call: CustomCall) -> Subject:
         problem = call_problem(self._problem, self._problem.dtype, call, "forward")

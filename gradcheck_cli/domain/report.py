@@ -49,6 +49,7 @@ CauseKind = Literal[
     "domain edge",
     "sensitivity",
     "inaccurate kernel",
+    "narrowing cast",
     "wrong rule",
     "detached path",
     "gradient hook",

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.explain.fixes.trials import DROPPED
 from tests.checks.making import behaviour, examined, layer_problem
 
 REVERSE = ("reverse",)
@@ -178,6 +179,38 @@ def test_a_backward_in_bfloat16_loses_digits(layer: type, dtype: str) -> None:
     (found,) = answer.findings
     assert (found.code, found.severity) == ("GC301", "error")
     assert any(f"the {dtype} backward pass continues in bfloat16" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize("layer", [Forgetful, Compressed])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_cast_that_costs_the_digits_is_the_cause(layer: type, dtype: str) -> None:
+    answer = examined(layer, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
+    (found,) = answer.findings
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.proven) == ("narrowing cast", True)
+    assert "bfloat16" in found.cause.text
+    assert found.no_fix == DROPPED
+
+
+class Careful(torch.autograd.Function):
+    """What is cast has no part in the loss: the backward subtracts what is nearly equal."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x, torch.zeros_like(x).half())
+        return x - torch.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, none = ctx.saved_tensors
+        return g * (1 - torch.cos(x)) + none
+
+
+def test_a_cast_that_costs_nothing_is_not_the_cause() -> None:
+    answer = examined(Careful, {"x": np.array([1e-3, 2e-3])}, dtype="float32", modes=REVERSE)
+    (found,) = (found for found in answer.findings if found.code == "GC301")
+    assert found.cause is not None
+    assert found.cause.kind == "cancellation"
 
 
 def test_second_derivatives_have_the_same_digits() -> None:

@@ -57,6 +57,8 @@ CAUSES: dict[CauseKind, str] = {
     "arguments.",
     "inaccurate kernel": "The framework's own operation is inaccurate here, although its inputs "
     "are right and unproblematic.",
+    "narrowing cast": "The backward pass continues in a dtype with fewer digits than that of the "
+    "gradient.",
     "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A value that depends on the input is taken out of the graph, so its "
     "derivative is lost.",

@@ -37,6 +37,7 @@ PARTLY_NONE = "one of these entries has no derivative, so no fix can be proven"
 NOT_TRIED = "no candidate could be tested: too few points around this one have a truth"
 NO_TIME = "none was found in the time that a search may take"
 DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
+DROPPED = "without the cast, the digits are there: no rewrite gives back what it drops"
 NOT_TAKEN = "a custom gradient would help, but {} supports none in {} mode"
 TOO_LARGE = "not searched for: the formula has too many operations"
 # Parts of the bits that a candidate may lose in an engine. In the reference engine, where rounding
@@ -46,7 +47,8 @@ TOO_LARGE = "not searched for: the formula has too many operations"
 LOSSES = (NOTE_BITS, ERROR_BITS)
 LARGEST = 20_000  # the most nodes of a program; the search takes about 0.1 ms for each
 OWN_RULE = "inaccurate kernel"  # a rewrite may avoid an engine's inaccurate operation
-HOPELESS = ("genuine overflow",)  # causes that no rewrite removes
+HOPELESS = {"genuine overflow": DOES_NOT_FIT, "narrowing cast": DROPPED}
+"""Causes that no rewrite removes, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,9 @@ class Trials:
 
     def _with_fix(self, finding: Finding, best: Sequence[int]) -> Finding:
         if not _wants_fix(finding):
-            if finding.cause is not None and finding.cause.kind == "genuine overflow":
-                return replace(finding, no_fix=DOES_NOT_FIT.format(self.case.dtype))
+            why = HOPELESS.get(finding.cause.kind) if finding.cause else None
+            if why is not None:
+                return replace(finding, no_fix=why.format(self.case.dtype))
             grave = finding.code in UNSTABLE and finding.severity != "note"
             if grave and finding.engine is not None and _has_no_derivative(finding):
                 partly = any(one.truth is not None for one in finding.entries)
