@@ -42,6 +42,13 @@ def _same_code(implied: Finding, by: Finding) -> bool:
     return implied.code == by.code and _behaviour_by_numbers(implied, by)
 
 
+def _by_another_pass(implied: Finding, by: Finding) -> bool:
+    """Two equal backward passes differ, so the digits of one are luck."""
+    run = by.other_run
+    differ = run is not None and run.way == "one graph" and not (run.of_value or run.raises)
+    return differ and implied.mode == "reverse" and _behaviour_by_numbers(by, implied)
+
+
 def _by_forward_mode(implied: Finding, by: Finding) -> bool:
     return by.mode == "forward" and _behaviour_by_numbers(implied, by)
 
@@ -113,6 +120,10 @@ OF_LAYERS: tuple[Implication, ...] = (
     ),
     # a backward that is not linear in the cotangent has no derivative with it
     Implication({Codes.WRONG_SECOND_DERIVATIVE}, {Codes.NONLINEAR_BACKWARD}, _block_of_input),
+    # no digits are lost where another pass has other ones
+    Implication(
+        {Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO}, {Codes.STATEFUL_GRADIENT}, _by_another_pass
+    ),
     # an input without a gradient has no tangent either
     Implication(
         {Codes.WRONG_GRADIENT, Codes.UNDERFLOW_TO_ZERO},

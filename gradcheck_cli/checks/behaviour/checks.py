@@ -35,6 +35,8 @@ from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
 
 DRAWS = "the layer draws random numbers; gradcheck reseeds them before every call"
 
+REDRAWS = ": the backward pass draws random numbers"
+
 WALLED = (
     "it raises at every nearby point, so the accepted difference between two runs is unknown: "
     "GC105, GC606, GC607 and GC608 were checked only in part"
@@ -146,7 +148,7 @@ def _behaviour(
         )
     where = Where(bench)
     return LayerAnswer(
-        findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
+        findings=tuple(_finding(problem, fault, where) for fault in faults),
         notes=tuple(_notes(bench)),
         nondeterministic=nondeterministic,
     )
@@ -196,15 +198,15 @@ def _notes(bench: Bench) -> Iterator[str]:
         yield ONE_COMPILATION
 
 
-def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Finding:
+def _finding(problem: LayerProblem, fault: Fault, where: Where) -> Finding:
     return finding_for(
         problem,
         fault.code,
-        fault.message,
+        fault.message + (REDRAWS if where.redraws(fault) else ""),
         severity=fault.severity,
         input=fault.input,
         detail=fault.detail,
-        place=place,
+        place=where.of(fault),
         other_run=fault.other_run,
     )
 
@@ -229,11 +231,18 @@ class Where:
         elif fault.code in (Codes.INPUT_MUTATED, Codes.STATEFUL_GRADIENT):
             place = self._lines.writes.get(fault.input or "")
         run = fault.other_run
+        if place is None and self.redraws(fault):
+            return self._lines.redraws
         of_backward = fault.code == Codes.UPSTREAM_MUTATED or (
             fault.code in OF_BACKWARD
             and (fault.input is not None or (run and run.way == "output written backward"))
         )
         return self._backward if place is None and of_backward else place
+
+    def redraws(self, fault: Fault) -> bool:
+        """Whether two backward passes over one graph differ that draw random numbers."""
+        is_one_graph = fault.other_run is not None and fault.other_run.way == "one graph"
+        return is_one_graph and fault.severity is None and self._lines.redraws is not None
 
     @cached_property
     def _lines(self) -> Lines:

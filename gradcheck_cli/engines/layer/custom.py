@@ -119,11 +119,14 @@ class Lines:
     writes    the first write to a leaf, by its name
     upstream  the first write to a cotangent
     draws     the first random number
+    redraws   the first random number that the backward pass draws, or else the forward that draws
+              it, if the backward pass runs that once more
     """
 
     writes: Mapping[str, Place] = field(default_factory=dict)
     upstream: Place | None = None
     draws: Place | None = None
+    redraws: Place | None = None
 
 
 MOST_CUTS = 16  # that are let through, each in a run of its own

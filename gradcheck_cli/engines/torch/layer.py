@@ -516,7 +516,7 @@ class TorchSubject(LayerSubject):
         try:
             yield
         except AssertionError as error:  # under `vmap`, PyTorch calls a jvp that does not exist
-            lacking = self._without_jvp()
+            lacking = self._function_without_jvp()
             if lacking is None:
                 raise
             raise Unsupported(f"`{lacking}` has no `jvp`") from error
@@ -533,7 +533,7 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
 
-    def _without_jvp(self) -> str | None:
+    def _function_without_jvp(self) -> str | None:
         from gradcheck_cli.engines.torch.custom_functions import without_jvp
 
         with self.passes() as passes:

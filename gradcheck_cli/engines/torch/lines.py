@@ -31,16 +31,19 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
         self._names = {_memory(tensor): name for name, tensor in tensors.items()}
         self._writes: dict[str, Place] = {}
         self._draws: Place | None = None
+        self._redraws: Place | None = None
+        self._is_backward = False
 
     def follow(self, cotangents: Sequence[Any]) -> None:
         """Mark the start of a backward pass of these cotangents."""
+        self._is_backward = True
         self._names.update((_memory(tensor), _UPSTREAM) for tensor in cotangents)
 
     def lines(self) -> Lines:
         """The lines of the first write to each leaf, of the first write to a cotangent, and of the
-        first random draw."""
+        first random draws."""
         leaves = {name: place for name, place in self._writes.items() if name != _UPSTREAM}
-        return Lines(leaves, self._writes.get(_UPSTREAM), self._draws)
+        return Lines(leaves, self._writes.get(_UPSTREAM), self._draws, self._redraws)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         names = [
@@ -53,9 +56,15 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
                 place = self._places.running()
                 if place is not None:
                     self._writes[name] = place
-        if self._draws is None and _is_random(func, args, kwargs or {}):
-            self._draws = self._places.running()
+        wanted = self._redraws if self._is_backward else self._draws
+        if wanted is None and _is_random(func, args, kwargs or {}):
+            self._drawn(self._places.running())
         return func(*args, **(kwargs or {}))
+
+    def _drawn(self, place: Place | None) -> None:
+        if self._is_backward:
+            self._redraws = place or self._draws
+        self._draws = self._draws or place
 
 
 def _is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

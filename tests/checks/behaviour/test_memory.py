@@ -73,6 +73,69 @@ def test_two_passes_over_one_graph() -> None:
     assert "two backward passes" in behaviour(sine(once), X)["GC605"]
 
 
+class Recomputed(torch.autograd.Function):
+    """A checkpoint of one's own, which does not restore the random generator."""
+
+    @staticmethod
+    def forward(ctx, run, x):
+        ctx.run = run
+        ctx.save_for_backward(x)
+        return run(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        with torch.enable_grad():
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            y = ctx.run(x)
+        return None, torch.autograd.grad(y, x, g)[0]
+
+
+def dropped(x):
+    return torch.dropout(torch.sin(x), 0.5, True)
+
+
+def noisy(_, ctx, g):
+    return g * torch.cos(ctx.saved_tensors[0]) + torch.rand_like(g)
+
+
+def without_state(x):
+    return torch.utils.checkpoint.checkpoint(
+        dropped, x, use_reentrant=False, preserve_rng_state=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (lambda x: Recomputed.apply(dropped, x), "torch.dropout(torch.sin(x), 0.5, True)"),
+        (without_state, "torch.dropout(torch.sin(x), 0.5, True)"),
+        (sine(noisy), "torch.rand_like(g)"),
+    ],
+)
+def test_a_backward_pass_that_draws_numbers_loses_no_digits(layer, text) -> None:
+    report = g.check(layer, torch.linspace(-1, 1, 40), dtypes=["float32", "float64"])
+    assert {"GC101", "GC605"} <= {finding.code for finding in report.findings} <= DRAWN
+    for found in report.findings:
+        if found.code == "GC605":
+            assert found.message.endswith(": the backward pass draws random numbers")
+            place = found.place
+            line = place.source.line(place.span.line)
+            assert line[place.span.column - 1 : place.span.end_column - 1] == text
+
+
+DRAWN = {"GC101", "GC102", "GC601", "GC605"}
+
+
+def test_a_pass_that_counts_draws_nothing() -> None:
+    def counted(cls, ctx, g):
+        ctx.passes = getattr(ctx, "passes", 0) + 1
+        return g * ctx.passes * torch.cos(ctx.saved_tensors[0])
+
+    report = g.check(lambda x: sine(counted).apply(torch.dropout(x, 0.5, True)), torch.ones(3))
+    (found,) = (finding for finding in report.findings if finding.code == "GC605")
+    assert "draws" not in found.message
+
+
 def test_counting_and_caching_layers_remember_and_dice_do_not() -> None:
     class Counting(nn.Module):
         calls = 0
