@@ -248,7 +248,8 @@ class JaxSubject(LayerSubject):
             for name, array in inputs.items()
         }
         args, kwargs = self._arguments({name: arrays[name] for name in self._names})
-        result = called(self._tree.filled(arrays), args, kwargs)
+        with np.errstate():  # which the function may set
+            result = called(self._tree.filled(arrays), args, kwargs)
         found: dict[str, Any] = {}
         for name, array in self._results.read(result):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):

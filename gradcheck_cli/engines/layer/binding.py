@@ -11,8 +11,6 @@ from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 
 Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
@@ -42,9 +40,9 @@ class MissingArgument(SpecMistake):
 def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Calls a user's `function` and returns its result. Every layer is called here: an exception
     whose traceback ends here is known to come from the function itself, even if it has no lines in
-    Python (`tracebacks.without_lines`)."""
-    with np.errstate():  # which the function may set
-        return function(*args, **kwargs)
+    Python (`tracebacks.without_lines`). Callers restore NumPy's error handling, because Dynamo
+    cannot trace that."""
+    return function(*args, **kwargs)
 
 
 def arrange(

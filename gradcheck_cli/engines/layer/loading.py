@@ -75,7 +75,8 @@ def constructed(
     if not inspect.isclass(cls):
         return found, implementation.args, kwargs
     own, later = for_the_call(cls, kwargs, method)
-    made = called(cls, implementation.args, own)
+    with np.errstate():
+        made = called(cls, implementation.args, own)
     return getattr(made, method) if method else made, (), later
 
 

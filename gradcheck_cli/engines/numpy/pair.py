@@ -135,7 +135,8 @@ class Convention:
     def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
         """One forward run. Raises WrongKind if backward takes a cache and forward returns none."""
         args, kwargs = self.arguments(inputs)
-        result = called(pair.forward, args, kwargs)
+        with np.errstate():  # which the forward may set
+            result = called(pair.forward, args, kwargs)
         two = isinstance(result, tuple) and len(result) == 2
         if two and result[0] is result[1] and self._wants_output(inputs):
             return Run(inputs, result[0], None)

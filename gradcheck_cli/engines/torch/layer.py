@@ -372,8 +372,11 @@ class TorchSubject(LayerSubject):
         if own:
             own = {name.removeprefix(OWN): tensor for name, tensor in own.items()}
             result = self.torch.func.functional_call(self._module, own, tuple(args), kwargs)
-        else:
+        elif self.compiles:  # Dynamo does not trace NumPy's settings
             result = called(self._function, args, kwargs)
+        else:
+            with np.errstate():  # which the function may set
+                result = called(self._function, args, kwargs)
         if self._is_as_before(result):
             self.output_names = [WHOLE]
             return [result]

@@ -114,6 +114,8 @@ class Derivative:
         """The lines that construct the differentiated function and its inputs."""
         name, language = self.layer.name, self.language
         yield language.before
+        if self.compiles and self._is_torch:  # Inductor writes other code for several threads
+            yield "torch.set_num_threads(1)"
         yield self.layer.made
         if self.compiles and self._is_torch and modes in ((), ("reverse",)):
             yield f"{name} = {language.compiled.format(function=name)}"
