@@ -136,8 +136,8 @@ def edits(
     are_complex: bool = False,
 ) -> list[Edit]:
     """All edits, in the order to try: first those that add a number of entries (only if `sized`),
-    then by how many new numbers they add, then signs and factors of the whole, then the shortest.
-    `arrays` are the shapes of the variables that are arrays."""
+    then by how many new numbers and divisions they add, then signs and factors of the whole, then
+    the shortest. `arrays` are the shapes of the variables that are arrays."""
     sizes = notation.sizes(arrays) if sized else []
     maker = _Maker(arrays, sizes, notation, are_complex)
     ordered: list[tuple[tuple[int, bool, int], Edit]] = []
@@ -164,12 +164,14 @@ def edits(
 
 
 def _added(old: ast.expr, new: ast.expr) -> int:
-    """The number of constants in the new expression that the old one does not have."""
+    """The number of constants in the new expression that the old one does not have, and twice the
+    number of divisions, which fail at zero: x ** (n - 1) comes before x ** n / x."""
     before, after = (
         Counter(repr(node.value) for node in ast.walk(one) if isinstance(node, ast.Constant))
         for one in (old, new)
     )
-    return sum((after - before).values())
+    divisions = [sum(isinstance(n, ast.Div) for n in ast.walk(one)) for one in (old, new)]
+    return sum((after - before).values()) + 2 * max(0, divisions[1] - divisions[0])
 
 
 def _defined_names(returned: Returned) -> list[str]:
@@ -258,6 +260,8 @@ class _Maker:
         match node:
             case ast.BinOp():
                 yield from _other_operations(node)
+                if isinstance(node.op, ast.Pow) and not isinstance(node.right, ast.Constant):
+                    yield from _next_powers(node)
             case ast.UnaryOp(op=ast.USub()):
                 yield node.operand
             case ast.Compare(ops=[operator]):
@@ -354,6 +358,12 @@ def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(node.right, node.op, node.left)
     elif not isinstance(node.op, ast.Div | ast.Pow):
         yield node.right
+
+
+def _next_powers(node: ast.BinOp) -> Iterator[ast.expr]:
+    for operator in (ast.Sub(), ast.Add()):
+        exponent = ast.BinOp(node.right, operator, ast.Constant(1))
+        yield ast.BinOp(node.left, node.op, exponent)
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:

@@ -98,7 +98,7 @@ def test_what_a_backward_has_to_return(
         (
             rules.Polar,
             {"x": [0.3, 1.2], "y": [0.8, -0.4]},
-            "gr * x / r - gt * y / r / r",
+            "gr * x / r - gt * y / r ** 2",
         ),
         (rules.SineAndCosine, VECTOR, "-(gc * torch.sin(x)) + gs * torch.cos(x)"),
         (

@@ -83,6 +83,16 @@ def test_every_edit_is_an_expression_and_they_are_in_order() -> None:
     assert plain.index("-(g * slope)") < plain.index("2 * x") < plain.index("2 * g * slope")
 
 
+def power(g: Any, x: Any, y: Any, n: int) -> Any:
+    return g * n * x**n
+
+
+def test_another_power_comes_before_a_division_that_fails_at_zero() -> None:
+    found = [edit.after for edit in edits(of(power, None), NAMES, Notation(), sized=False)]
+    assert found.index("g * n * x ** (n - 1)") < found.index("g * n * x ** n / x")
+    assert "g * n * x ** (n + 1)" in found
+
+
 def averaged(g: Any, x: Any, y: Any) -> Any:
     return g * x / x.shape[0]
 
