@@ -14,6 +14,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.layer import LARGE, MANY, Role
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
@@ -49,7 +50,8 @@ class State:
     """The tensors, random numbers and switches of a layer. `named` are the tensors that are leaves
     of the subject. `originals` are the tensors of the module that was copied, if they are float32
     and hold the subject's numbers. `chosen` are the names of parameters that the module set by the
-    inputs of its first call. `_counters` are the integer tensors of a captured module."""
+    inputs of its first call. `_constants` are tensors that are no leaves: the integer tensors that
+    the layer captured, and sparse ones, whose entries have no place in an array."""
 
     def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
         self.torch = torch
@@ -59,7 +61,7 @@ class State:
         self.originals: dict[str, Any] = {}
         self.chosen: list[str] = []
         self.notes: list[str] = []
-        self._counters: list[HeldVariable] = []
+        self._constants: list[HeldVariable] = []
         self._modules: list[Any] = []  # with their submodules
         self._buffered: list[tuple[Any, frozenset[int]]] = []  # submodules and their own buffers
         self._with_padding: list[Any] = []
@@ -85,7 +87,11 @@ class State:
                 tensor, tensor.data, "parameter", tensor.requires_grad, not tensor.requires_grad
             )
         for name, tensor in module.named_buffers():
-            self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False, True)
+            held = HeldVariable(tensor, tensor.data, "buffer", False, True)
+            if self._is_sparse(tensor):
+                self._constants.append(held)
+            else:
+                self.named[name] = held
         if self._rounded is self.torch.float32:
             found = ((n, t.detach()) for n, t in originals.items() if n in self.named)
             self.originals = {n: t for n, t in found if self._has_the_numbers(t, self.named[n])}
@@ -136,13 +142,15 @@ class State:
             shared: dict[str, Any] = {}
             memo: dict[int, Any] = {}
             left: list[str] = []
+            sparse = (tensor for tensor in module.buffers() if self._is_sparse(tensor))
+            memo.update((id(tensor), tensor.clone()) for tensor in sparse)  # PyTorch copies no CSR
             for prefix, part in module.named_modules():
                 for name, value in vars(part).items():
                     where = f"{prefix}.{name}" if prefix else name
                     if isinstance(value, self.torch.Tensor) and not value.is_leaf:
                         memo[id(value)] = self.torch.full_like(value.detach(), math.nan)
                         left.append(f"`{where}`")
-                    elif name != "_modules" and not _can_be_copied(value):
+                    elif name != "_modules" and not _can_be_copied(value, memo):
                         shared[where] = value
             if left:
                 listed = ", ".join(left)
@@ -173,15 +181,22 @@ class State:
             elif isinstance(found, torch.Tensor):
                 self._lend(name, found)
 
+    def _is_sparse(self, tensor: Any) -> bool:
+        return tensor.layout is not self.torch.strided
+
     def _lend(self, name: str, tensor: Any) -> None:
-        if not (tensor.is_floating_point() or tensor.is_complex()):
-            self._counters.append(
-                HeldVariable(tensor, tensor.data.to(self._device), "captured", False, True)
-            )
-        elif tensor.requires_grad and not tensor.is_leaf:
+        if tensor.requires_grad and not tensor.is_leaf:
             self.notes.append(f"`{name}`, which the layer captured, is not a leaf: not checked")
+            return
+        is_sparse = self._is_sparse(tensor)
+        if is_sparse and tensor.requires_grad:
+            raise Unsupported(f"`{name}`, which the layer captured, is sparse: not differentiated")
+        data = tensor.detach().to(self._device)
+        if not is_sparse or tensor.layout is self.torch.sparse_coo:  # others keep their dtype
+            data = _in(_in(data, self._rounded), self._floats)
+        if is_sparse or not (tensor.is_floating_point() or tensor.is_complex()):
+            self._constants.append(HeldVariable(tensor, data, "captured", False, True))
         else:
-            data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
             # This may be the user's memory: the first call shows whether it is written to.
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad, True)
 
@@ -227,7 +242,7 @@ class State:
         original: Callable[[str], Any],
         around: AbstractContextManager[None],
     ) -> Iterator[None]:
-        everything = [*self.named.items(), *(("", held) for held in self._counters)]
+        everything = [*self.named.items(), *(("", held) for held in self._constants)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         tracked = [held.tensor.requires_grad for _, held in everything]
         modes = [(m, m.training) for m in self._modules if hasattr(m, "training")]
@@ -299,7 +314,7 @@ class State:
     def leaves_kept(self) -> Iterator[None]:
         """Detach every leaf afterwards that a call wrote to with gradients tracked, as it does in
         an experiment that tracks what the layer detaches."""
-        every = (*self.named.values(), *self._counters)
+        every = (*self.named.values(), *self._constants)
         leaves = [held.tensor for held in every if held.tensor.is_leaf]
         try:
             yield
@@ -324,7 +339,7 @@ class State:
         """Drop every tensor. Tensors may be large, and this object may live on."""
         self.named.clear()
         self.originals.clear()
-        for held in (self._counters, self._modules, self._buffered, self._with_padding):
+        for held in (self._constants, self._modules, self._buffered, self._with_padding):
             held.clear()
 
     def seeded(self) -> AbstractContextManager[None]:
@@ -353,7 +368,7 @@ class State:
     @property
     def bare(self) -> bool:
         """Whether the layer has no tensors of its own."""
-        return not (self.named or self._counters or self._modules)
+        return not (self.named or self._constants or self._modules)
 
     def reaches_none(self, function: Any) -> bool:
         """Whether a function captures no tensors or modules. Calls may have left some."""
@@ -463,7 +478,10 @@ def _plain_attributes(module: Any) -> dict[str, Any]:
 
 def _place(tensor: Any) -> tuple[int, int]:
     """A key that changes if the tensor is written to, or if its `data` is replaced."""
-    return tensor._version, tensor.data_ptr()
+    try:
+        return tensor._version, tensor.data_ptr()
+    except RuntimeError:  # a sparse tensor has several arrays
+        return tensor._version, 0
 
 
 class _Around(AbstractContextManager[None]):
@@ -511,9 +529,9 @@ class _Around(AbstractContextManager[None]):
             torch.set_num_threads(self._threads)
 
 
-def _can_be_copied(value: Any) -> bool:
+def _can_be_copied(value: Any, memo: Mapping[int, Any]) -> bool:
     try:
-        copy.deepcopy(value)
+        copy.deepcopy(value, dict(memo))
     except TypeError:
         return False
     return True

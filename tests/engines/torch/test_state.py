@@ -299,3 +299,48 @@ def test_modules_of_torch_script_are_right_in_every_dtype(
     checks = [one for result in report.results for one in result.checks]
     assert {one.dtype for one in checks} == dtypes
     assert all(parameter.grad is None for parameter in layer.parameters())
+
+
+def mixed(x: Any, adjacency: Any) -> Any:
+    return torch.sparse.mm(adjacency, x)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("held", ["captured", "buffer", "given"])
+def test_a_layer_may_use_a_sparse_tensor_that_is_not_differentiated(held: str, layout: Any) -> None:
+    dense = torch.tensor([[0.0, 2.0], [1.0, 0.0]], dtype=torch.float64)
+    adjacency, dense = dense.to_sparse(layout=layout), dense.clone()
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("adjacency", adjacency)
+
+        def forward(self, x: Any) -> Any:
+            return mixed(x, self.adjacency)
+
+    layer = {"captured": lambda x: mixed(x, adjacency), "buffer": Net(), "given": mixed}[held]
+    x = torch.tensor([[0.5, 1.0], [2.0, -1.0]], dtype=torch.float64, requires_grad=True)
+    given = [x, adjacency] if held == "given" else [x]
+    assert check(layer, *given).passed
+    assert adjacency.dtype == torch.float64
+    assert torch.equal(adjacency.to_dense(), dense)
+
+    class Halved(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, y: Any) -> Any:
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx: Any, y_bar: Any) -> Any:
+            return y_bar / 2
+
+    report = check(lambda x, *rest: layer(Halved.apply(x), *rest), *given)
+    assert {finding.code for finding in report.findings} == {"GC101"}
+
+
+def test_a_captured_sparse_tensor_that_asks_for_gradients_is_refused() -> None:
+    weight = torch.eye(2).to_sparse().requires_grad_()
+    (finding,) = check(lambda x: mixed(x, weight), torch.ones(2, 2), dtypes="float32").findings
+    assert finding.code == "GC705"
+    assert finding.message == "`weight`, which the layer captured, is sparse: not differentiated"
