@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
@@ -12,9 +11,11 @@ from gradcheck_cli.engines.temporarily import default_variable
 
 
 @contextmanager
-def placed(jax: Any, placement: Placement) -> Iterator[None]:
+def placed(placement: Placement) -> Iterator[None]:
     """Place new arrays on the device, and compute products in the requested precision, inside the
     block. Raises EngineFault if JAX has no such device."""
+    import jax
+
     try:
         with default_variable(
             "XLA_PYTHON_CLIENT_PREALLOCATE", "false"

@@ -204,7 +204,7 @@ class LoweredEngine(ProgramEngine):
     """An engine with a table of its operations, written in the framework's functions."""
 
     table: ClassVar[Table]
-    placed: ClassVar[staticmethod[[Any, Placement], AbstractContextManager[None]]]
+    placed: ClassVar[staticmethod[[Placement], AbstractContextManager[None]]]
     """The framework computes on another device meanwhile."""
     lacking: ClassVar[tuple[str, ...]] = ()
     """How the framework says that an op has no kernel for a dtype, a shape or a range."""
@@ -215,16 +215,15 @@ class LoweredEngine(ProgramEngine):
 
     def _loaded(self, framework: Any) -> str:
         """The framework has its device and its operations; its version."""
-        self._framework = framework
         if self.placement != HOST:
-            self._settings.enter_context(self.placed(framework, self.placement))
+            self._settings.enter_context(self.placed(self.placement))
         self._calls = {**OPERATORS, **bound(self.table, framework)}
         return str(framework.__version__)
 
     def plainly(self) -> AbstractContextManager[None]:
         if self.placement == HOST:
             return nullcontext()
-        return self.placed(self._framework, self.placement)
+        return self.placed(self.placement)
 
     def close(self) -> None:
         self._settings.close()

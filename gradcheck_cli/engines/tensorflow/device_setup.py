@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
@@ -13,9 +12,11 @@ from gradcheck_cli.engines.temporarily import default_variable
 
 
 @contextmanager
-def placed(tf: Any, placement: Placement) -> Iterator[None]:
+def placed(placement: Placement) -> Iterator[None]:
     """Place arrays of this thread on the device, and compute products and convolutions in the
     requested precision, inside the block. Raises EngineFault if TensorFlow has no such device."""
+    import tensorflow as tf
+
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
     with default_variable("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # otherwise it takes all memory
         found = tf.config.list_logical_devices(kind)

@@ -20,10 +20,12 @@ Products: TypeAlias = tuple[Any, ...]
 
 
 @contextmanager
-def placed(torch: Any, placement: Placement) -> Iterator[None]:
+def placed(placement: Placement) -> Iterator[None]:
     """Compute products of float32 matrices, and convolutions, in the requested precision inside the
     block. The device is passed to PyTorch with each array. Raises EngineFault if PyTorch has no
     such device."""
+    import torch
+
     if placement.kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if placement.index >= count:

@@ -191,7 +191,7 @@ def test_products_are_full_unless_asked_otherwise_and_settings_are_put_back() ->
         ("full", ["highest", False, False, False]),
         ("tf32", ["high", True, True, True]),
     ):
-        with placed(torch, Placement("cpu:0", precision)):
+        with placed(Placement("cpu:0", precision)):
             assert settings() == there
         assert settings() == before
 
@@ -201,6 +201,8 @@ def test_a_torch_without_cuda_says_so() -> None:
     engine.place(Placement("cuda"))
     with pytest.raises(EngineFault, match=r"PyTorch .* is built (without|for) CUDA .*finds 0 GPUs"):
         engine.load()
+    with pytest.raises(EngineFault, match="finds 0 GPUs"), engine.plainly():  # as `check` does
+        pass
 
 
 FROZEN = """
@@ -211,7 +213,7 @@ from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.torch.device_setup import placed
 assert check(torch.sin, torch.tensor([0.5])).passed
 for precision in ("full", "tf32"):
-    with placed(torch, Placement("cpu:0", precision)):
+    with placed(Placement("cpu:0", precision)):
         assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
 assert torch.backends.cudnn.allow_tf32
 """
