@@ -3,10 +3,12 @@ and `init`."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -114,13 +116,9 @@ def written_in(target: str, folder: str = "") -> str:
     )
 
     file = file_of(target, folder)
-    if file is None and place.endswith(".py"):
-        raise UsageError(f"there is no file {place}")
     if file is None:
-        library = place.partition(".")[0]
-        if library not in _LIBRARIES and not _is_module(library):
-            raise UsageError(f"there is no module {library}", "or FILE.py:NAME for a file")
-        return _only_framework(target, [library])
+        return _only_framework(target, [_library(place)])
+    _refuse_other_files(file, place)
     named, has_backward = named_by(target, folder), not without_backward(target, folder)
     numpy_alone = "numpy" in named.libraries and not named.libraries & _LIBRARIES.keys()
     if numpy_alone and not named.files and has_backward:
@@ -132,6 +130,38 @@ def written_in(target: str, folder: str = "") -> str:
         name for one in imported_files([target], folder) for name in imports(one, folder).libraries
     ]
     return _only_framework(target, libraries)
+
+
+def _library(place: str) -> str:
+    """The library that has this module. Raises UsageError if there is no such file or module."""
+    library = place.partition(".")[0]
+    if place.endswith(".py"):
+        raise UsageError(f"there is no file {place}")
+    if library not in _LIBRARIES and not _is_module(library):
+        raise UsageError(f"there is no module {library}", "or FILE.py:NAME for a file")
+    return library
+
+
+def _refuse_other_files(file: str, place: str) -> None:
+    """Raise UsageError for a file that is not the one of `place`, or not Python."""
+    path = Path(file)
+    if path.name != os.path.basename(place):  # a module
+        name = path.parent.name if path.stem == "__init__" else path.stem
+        if name != place.rpartition(".")[2]:
+            raise UsageError(f"there is no module {place}")
+    elif path.suffix == ".ipynb":
+        raise UsageError(
+            f"{place} is a notebook: check its layers in it, with gradcheck_cli.check",
+            f"or write its code to a file: jupyter nbconvert --to script {place}",
+        )
+    elif path.suffix != ".py":
+        raise UsageError(f"{place} is not a Python file", "FILE.py:NAME")
+    try:
+        ast.parse(path.read_bytes(), place)
+    except SyntaxError as error:
+        raise UsageError(f"{place}, line {error.lineno}: {error.msg}") from None
+    except ValueError as error:  # null bytes
+        raise UsageError(f"{place}: {error}") from None
 
 
 def _is_module(name: str) -> bool:

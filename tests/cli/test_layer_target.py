@@ -59,6 +59,10 @@ FILES = {
     "four.py": "import two\n",
     "five.py": "import numpy as np\n",
     "six.py": "import os\n",
+    "package/__init__.py": "import torch\n",
+    "book.ipynb": '{"cells": []}',
+    "notes.txt": "import torch\n",
+    "unfinished.py": "import torch\ndef Net(x)\n",
     "both.py": """
 import numpy as np
 import torch
@@ -121,12 +125,17 @@ class Late:
         ("six.py:Net", "imports no known framework"),
         ("os:getcwd", "imports no known framework"),
         ("nowhere:Net", "there is no module nowhere"),
+        ("package.nowhere:Net", r"there is no module package\.nowhere"),
+        ("book.ipynb:Net", "is a notebook: check its layers in it"),
+        ("notes.txt:Net", "notes.txt is not a Python file"),
+        ("unfinished.py:Net", "unfinished.py, line 2: "),
     ],
 )
 def test_the_imports_say_what_a_layer_is_written_in(
     target: str, engine: str, tmp_path: Path
 ) -> None:
     for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     if " " in engine:
         with pytest.raises(UsageError, match=engine):
