@@ -32,7 +32,7 @@ from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.slips import was_a_tuple_of_inputs
 from gradcheck_cli.testing.trees import as_array_function
-from gradcheck_cli.testing.values import Given, engine_of, gpu_of, sort_inputs
+from gradcheck_cli.testing.values import Given, OfArrays, engine_of, gpu_of, sort_inputs
 from gradcheck_cli.version import VERSION
 
 _NOWHERE = Span(1, 1, 1, 1)
@@ -121,12 +121,21 @@ def _layer_and_inputs(
     """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
     a class."""
     if isinstance(live, type) and not _is_function(live):
-        return live, sort_inputs(live, request.inputs, request.named), request.kwargs
+        found = sort_inputs(live, request.inputs, request.named)
+        for place, value in found.at_places.items():
+            raise UsageError(
+                f"argument {place} is {type(value).__name__}, and the layer gives no name for it",
+                "give the layer an object of its class: check(Layer(...), ...)",
+            )
+        return live, found, request.kwargs
     named = {**request.kwargs, **request.named}
     trees = as_array_function(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
     if trees is not None:
         return *trees, {}
     found = sort_inputs(live, request.inputs, named)
+    if found.at_places:
+        is_class = isinstance(live, type)
+        live = OfArrays(live.apply if is_class else live, found.at_places)
     return live, found, found.fixed
 
 

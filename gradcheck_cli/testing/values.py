@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.binding import parameters_of
+from gradcheck_cli.engines.layer.binding import called, parameters_of
 
 _ENGINES = {  # by the package that a class comes from
     "torch": "torch",
@@ -28,15 +29,38 @@ _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The arguments of a layer: `arrays` by name, in float64, int64 or bool; `fixed`, all other
-    values by name; and the names of the arrays with `requires_grad` in `asking` (empty: none of the
-    arrays says so). Arrays named in `complex_inputs` are pairs of real and imaginary parts."""
+    """The arguments of a layer: `arrays` by name, in float64, int64 or bool; all other values by
+    name (`fixed`), or by position (`at_places`) if the layer does not name all of its arguments;
+    and the names of the arrays with `requires_grad` in `asking` (empty: none of the arrays says
+    so). Arrays named in `complex_inputs` are pairs of real and imaginary parts."""
 
     arrays: Mapping[str, Array]
     complex_inputs: frozenset[str]
     fixed: Mapping[str, Any]
     asking: tuple[str, ...]
     dtypes: frozenset[str]  # of the floating arrays as they were given
+    at_places: Mapping[int, Any] = field(default_factory=dict)
+
+
+class OfArrays:
+    """A layer as a function of its arrays, with the values `held` at these positions between
+    them."""
+
+    __slots__ = ("__name__", "__signature__", "__wrapped__", "_held")
+
+    def __init__(self, layer: Any, held: Mapping[int, Any]) -> None:
+        self.__name__ = getattr(layer, "__name__", type(layer).__name__)
+        self.__wrapped__ = layer
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter("arrays", inspect.Parameter.VAR_POSITIONAL)]
+        )
+        self._held = held
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        args = list(arrays)
+        for place in sorted(self._held):
+            args.insert(place, self._held[place])
+        return called(self.__wrapped__, args, named)
 
 
 def sort_inputs(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
@@ -46,26 +70,26 @@ def sort_inputs(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> 
     if len(pairs) < len(values) + len(named):
         twice = next(name for name, _ in placed(layer, names, values) if name in named)
         raise UsageError(f"`{twice}` is given twice: by position and by name")
-    whole = set(pairs)
+    whole = list(pairs)
     pairs = dict(part for name, value in pairs.items() for part in _parts(name, value))
+    asking = [name for name, value in pairs.items() if getattr(value, "requires_grad", False)]
     arrays: dict[str, Array] = {}
     fixed: dict[str, Any] = {}
     for name, value in pairs.items():
-        array = as_array(name, value)
+        is_data = bool(asking) and name not in asking
+        array = None if is_data and _is_sparse(value) else as_array(name, value)
         if array is not None:
             arrays[name] = array
-        elif name in names or name in named:
+        elif name in whole:
             fixed[name] = value
-        elif name not in whole:
-            raise UsageError(f"`{name}` is {type(value).__name__}, not an array")
         else:
-            raise UsageError(
-                f"argument {name} is {type(value).__name__}, and the layer gives no name for it",
-                "pass it by name, in kwargs",
-            )
-    asking = tuple(n for n in arrays if getattr(pairs[n], "requires_grad", False))
+            raise UsageError(f"`{name}` is {type(value).__name__}, not an array")
+    at_places = {}
+    if not set(whole) <= {*names, *named}:  # not everything can be passed by name
+        at_places = {whole.index(n): fixed.pop(n) for n in list(fixed) if n not in named}
     floats = {dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
-    return Given(*in_parts(arrays), fixed, asking, frozenset(floats))
+    asking = [name for name in asking if name in arrays]
+    return Given(*in_parts(arrays), fixed, tuple(asking), frozenset(floats), at_places)
 
 
 def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
@@ -183,7 +207,7 @@ def _numbers(name: str, value: Any) -> Array | None:
     if not (hasattr(value, "dtype") and hasattr(value, "shape")):
         return None
     if hasattr(value, "detach"):  # torch: NumPy has no bfloat16, float64 holds it
-        if str(getattr(value, "layout", "torch.strided")) != "torch.strided":
+        if _is_sparse(value):
             raise UsageError(
                 f"`{name}` is a sparse tensor",
                 "pass its values, and build the sparse tensor in a function",
@@ -203,6 +227,11 @@ def _numbers(name: str, value: Any) -> Array | None:
     else:
         return None
     return array
+
+
+def _is_sparse(value: Any) -> bool:
+    """Whether the value is a sparse tensor of PyTorch."""
+    return str(getattr(value, "layout", "torch.strided")) != "torch.strided"
 
 
 def _of_lists(value: Sequence[Any]) -> Array | None:

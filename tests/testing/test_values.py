@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from gradcheck_cli import check
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.testing.values import as_array, engine_of, sort_inputs
+from gradcheck_cli.testing.values import OfArrays, as_array, engine_of, sort_inputs
 
 
 class Tensor:
@@ -94,8 +96,20 @@ def test_names_are_those_of_the_signature() -> None:
 
 def test_a_layer_that_takes_anything_gets_numbered_inputs() -> None:
     assert list(sort_inputs(lambda *xs: xs, [1.0, 2.0], {}).arrays) == ["x0", "x1"]
-    with pytest.raises(UsageError, match="gives no name for it"):
-        sort_inputs(lambda *xs: xs, [1.0, 2], {})
+
+
+def test_values_of_a_layer_that_does_not_name_all_arguments_stay_at_their_places() -> None:
+    calls = {
+        (1.0, 2, 3.0, None): lambda *xs: xs,
+        (2, 1.0, 3.0): lambda first, *more: (first, *more),
+        (1.0, "sum", 3.0): lambda a, *more: (a, *more),
+    }
+    for values, layer in calls.items():
+        found = sort_inputs(layer, values, {})
+        assert not found.fixed
+        called = OfArrays(layer, found.at_places)(*found.arrays.values())
+        assert called == values
+    assert sort_inputs(max, [1.0, 2.0], {"key": None}).fixed == {"key": None}
 
 
 def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
@@ -131,3 +145,30 @@ def test_a_large_tensor_of_tensorflow_is_read_where_it_lies() -> None:
     for dtype in ("float64", "bfloat16"):
         cast = tf.cast(tensor, dtype)
         assert np.array_equal(as_array("x", cast), np.asarray(tf.cast(cast, "float64")))
+
+
+def test_a_module_a_function_and_a_builtin_take_values_at_their_places() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Power(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            x, n = given
+            ctx.save_for_backward(x)
+            ctx.n = n
+            return x**n
+
+        @staticmethod
+        def backward(ctx: Any, y_bar: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return y_bar * ctx.n * x ** (ctx.n - 1), None
+
+    class Module(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            return Power.apply(*given)
+
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    for layer, values in ((Power.apply, (x, 3)), (Module(), (x, 3)), (torch.cumsum, (x, 0))):
+        assert check(layer, *values, dtypes="float64").passed
+    with pytest.raises(UsageError, match="argument 1 is int, and the layer gives no name for it"):
+        check(Module, x, 3)

@@ -45,6 +45,18 @@ def names(function: Any) -> list[str]:
     return [one.name for one in parameters_of(function) or ()]
 
 
+def test_a_function_that_takes_any_name_gets_inputs_by_name() -> None:
+    def layer(x: float, **more: float) -> tuple[float, dict[str, float]]:
+        return x, more
+
+    def with_places(x: float, *more: float, **others: float) -> tuple[float, ...]:
+        return x, *more
+
+    for function, result in ((layer, (1.0, {"w": 2.0})), (with_places, (1.0, 2.0))):
+        args, kwargs = arrange(function, ["x", "w"], [], {})({"x": 1.0, "w": 2.0})
+        assert function(*args, **kwargs) == result
+
+
 def test_a_signature_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
