@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from gradcheck_cli import check
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.small import Whole
+from gradcheck_cli.truth.conditioning import rounding_cost
 from tests.checks.making import examined, layer_problem, torch_engine
 
 
@@ -207,3 +210,32 @@ def test_a_gradient_that_is_zero_as_the_output_does_not_depend_is_said_to_be(
     told = [note for note in answer.notes if "does not depend" in note]
     expected = f"torch: the output does not depend on `x`: {why}, so its gradient is zero"
     assert told == ([expected] if why else [])
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, q: Any) -> Any:
+        return self.inside(q, q, q)[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (Attention(), (1, 2, 4)),
+        (nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), (5, 3)),
+        (nn.Sequential(nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3)), (2, 2, 4)),
+    ],
+    ids=["attention", "linear", "convolution"],
+)
+def test_what_rounding_leaves_of_a_derivative_of_0_takes_no_further_enclosures(
+    layer: Any, shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bias of keys, or in front of a normalisation, has no effect. Its gradient is a sum that
+    cancels: small beside its terms, and not beside 0."""
+    monkeypatch.delattr(rounding_cost, "certify")
+    x = torch.linspace(-1, 2, int(np.prod(shape))).reshape(shape).sin()
+    assert check(layer, x, dtypes=dtype, modes="reverse").passed

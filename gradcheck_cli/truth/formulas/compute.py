@@ -75,11 +75,11 @@ def compute(request: TruthRequest) -> Truth:
     if truth is None or (_wants_differences(request) and _lacks_differences(truth)):
         truth = _truth(request, engine)
     if request.conditioning:
+        if request.suspects is not None:
+            truth = _with_natural_scale(truth, request, engine)
         truth = with_costs(truth, request, engine)
         if request.suspects is None:
             truth = replace(truth, documented=documented(request, engine))
-        else:
-            truth = _with_natural_scale(truth, request, engine)
     return replace(truth, duration_s=time.perf_counter() - started)
 
 
