@@ -145,12 +145,5 @@ def _second_difference(sampled: Sampled, direction: Array) -> tuple[Float, Float
     def moved(step: float) -> Values:
         return {X: at + step * direction}
 
-    def noise_at(step: float) -> Float:
-        return np.fmax(*(sampled.noise_of(moved(t), value(t)) for t in (step, -step)))
-
-    def value(step: float) -> Float:
-        return sampled.function(moved(step))
-
-    ladder, _ = climb(value, 1.0, sampled.noise, -np.inf, np.inf, sampled.zero, 0.0, noise_at)
-    found = second(ladder)
+    found = second(climb(sampled.line(moved, 1.0))[0])
     return found.value, found.error

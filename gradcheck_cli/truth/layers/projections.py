@@ -16,7 +16,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
-from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
+from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float, Line
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, moves, parts
@@ -26,7 +26,6 @@ from gradcheck_cli.truth.numerics.verify_first import (
     FIRST_LEVEL,
     LEVELS,
     RELATIVE,
-    Line,
     Probe,
     descend,
     even,

@@ -8,7 +8,8 @@ j + 1 steps is O(h^(2j + 2)), rounding O(noise / h).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -69,36 +70,59 @@ class Estimate:
     error: Float
 
 
-def climb(
-    function: Callable[[float], Float],
-    scale: float,
-    noise: Float,
-    low: float,
-    high: float,
-    zero: Float,
-    base: float = 0.0,
-    noise_at: Callable[[float], Float] | None = None,
-    expected: Float | None = None,
-    thorough: bool = False,
-) -> tuple[Ladder, Estimate]:
-    """Evaluate `function` at +-h, with h halved from `scale` down, until every output's central
-    difference has a good error bar or smaller steps can only add rounding. If that is not enough,
-    try steps near 1 (for a point close to 0 and a function that varies on the scale of 1).
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A function of one step t with m outputs. `many` returns the values (steps, m) at several
+    steps, `zero` (m,) is the value at 0, `noise` (m,) the rounding of one value, and `noise_of` the
+    rounding at a step, from the step and its value. Steps are taken from `scale` down, inside `low`
+    .. `high`, and are exact at `base`. No step is evaluated twice."""
 
-    `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain; `base`
-    is the argument of g at t = 0, so that steps can be chosen that are exact. `noise_at` returns
-    the noise at other steps. If the estimate contradicts `expected` (m,), the steps shrink until
-    rounding is as large as the contradiction: estimates at steps much longer than the period of a
-    function may agree by accident. `thorough` goes on to the smallest step. Returns the ladder and
-    the best estimate.
+    many: Callable[[Sequence[float]], Float]
+    zero: Float
+    noise: Float
+    scale: float
+    low: float = -np.inf
+    high: float = np.inf
+    base: float = 0.0
+    noise_of: Callable[[float, Float], Float] | None = None
+    known: dict[float, Float] = field(default_factory=dict)
+
+    def at(self, steps: Sequence[float]) -> Float:
+        """The values at these steps, (steps, m)."""
+        new = [float(step) for step in steps if float(step) not in self.known]
+        if new:
+            self.known.update(zip(new, self.many(new), strict=True))
+        return np.stack([self.known[float(step)] for step in steps])
+
+    def noise_at(self, step: float) -> Float:
+        """The noise at a step, of the noisier of both sides. A side outside the domain has none."""
+        if self.noise_of is None:
+            return self.noise
+        sides = []
+        for t in (step, -step):
+            if self.low <= t <= self.high:
+                (value,) = self.at([t])
+                sides.append(np.where(np.isfinite(value), self.noise_of(t, value), np.nan))
+        return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
+
+
+def climb(
+    line: Line, expected: Float | None = None, thorough: bool = False
+) -> tuple[Ladder, Estimate]:
+    """Evaluate the function at +-h, with h halved from the line's scale down, until every output's
+    central difference has a good error bar or smaller steps can only add rounding. If that is not
+    enough, try steps near 1 (for a point close to 0 and a function that varies on the scale of 1).
+
+    If the estimate contradicts `expected` (m,), the steps shrink until rounding is as large as the
+    contradiction: estimates at steps much longer than the period of a function may agree by
+    accident. `thorough` goes on to the smallest step. Returns the ladder and the best estimate.
     """
-    empty = np.empty((0, zero.size))
-    ladder = Ladder(np.empty(0), empty, empty, empty, zero)
-    top = FIRST_STEP * scale
-    best = Estimate(np.full(zero.size, np.nan), np.full(zero.size, np.inf))
+    ladder, size = _empty(line), line.zero.size
+    top = FIRST_STEP * line.scale
+    best = Estimate(np.full(size, np.nan), np.full(size, np.inf))
     for first in range(0, DEEPEST, BATCH):
-        steps = exact_steps(top * np.ldexp(1.0, -np.arange(first, first + BATCH)), base)
-        _extend(ladder, function, steps, low, high, _growing(noise, noise_at, steps))
+        steps = exact_steps(top * np.ldexp(1.0, -np.arange(first, first + BATCH)), line.base)
+        _extend(ladder, line, steps, _growing(line, steps))
         best = central(ladder)
         apart = _contradiction(best, expected)
         if steps[-1] == 0:
@@ -108,10 +132,10 @@ def climb(
         if np.all((_is_accurate(best) | _at_the_floor(best, ladder)) & (apart == 0)):
             break
         heard = np.maximum(best.error, apart) * steps[-1]
-        if first >= BATCH and np.all(noise > heard):
+        if first >= BATCH and np.all(line.noise > heard):
             break
-    if top < FIRST_STEP and np.any(_may_gain(best, ladder, noise, noise_at)):
-        best = _from_afar(best, ladder, function, top, low, high, base, noise_at)
+    if top < FIRST_STEP and np.any(_may_gain(best, ladder, line)):
+        best = _from_afar(best, ladder, line, top)
     return ladder, best
 
 
@@ -128,41 +152,22 @@ def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
     return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])  # h may be 0
 
 
-def _growing(
-    noise: Float, noise_at: Callable[[float], Float] | None, steps: Float
-) -> Callable[[float], Float]:
+def _growing(line: Line, steps: Float) -> Callable[[float], Float]:
     """The noise as a function of the step. It may vanish at 0 (where a square has its minimum) and
     grow in proportion to the step; its growth is measured at the smallest step."""
     smallest = float(steps[-1])
-    if noise_at is None or smallest == 0:
-        return lambda _: noise
-    slope = np.fmax(noise_at(smallest) - noise, 0.0) / smallest  # infinite noise does not grow
-    return lambda step: noise + slope * step
+    if smallest == 0:
+        return lambda _: line.noise
+    grown = line.noise_at(smallest) - line.noise
+    slope = np.fmax(grown, 0.0) / smallest  # infinite noise does not grow
+    return lambda step: line.noise + slope * step
 
 
-def _from_afar(
-    best: Estimate,
-    near: Ladder,
-    function: Callable[[float], Float],
-    top: float,
-    low: float,
-    high: float,
-    base: float,
-    noise_at: Callable[[float], Float] | None,
-) -> Estimate:
+def _from_afar(best: Estimate, near: Ladder, line: Line, top: float) -> Estimate:
     """The best estimate, improved by steps near 1 where these do not contradict steps near 0."""
     steps = FIRST_STEP * np.ldexp(1.0, -np.arange(2 * BATCH))
-    empty = np.empty((0, near.zero.size))
-    far = Ladder(np.empty(0), empty, empty, empty, near.zero)
-    quiet = near.noise[-1]
-    _extend(
-        far,
-        function,
-        exact_steps(steps[steps > top], base),
-        low,
-        high,
-        noise_at or (lambda _: quiet),
-    )
+    far = _empty(line)
+    _extend(far, line, exact_steps(steps[steps > top], line.base), line.noise_at)
     if far.h.size < 2:
         return best
     there = central(far)
@@ -177,16 +182,14 @@ def _from_afar(
     )
 
 
-def _may_gain(
-    best: Estimate, ladder: Ladder, noise: Float, noise_at: Callable[[float], Float] | None
-) -> npt.NDArray[np.bool_]:
+def _may_gain(best: Estimate, ladder: Ladder, line: Line) -> npt.NDArray[np.bool_]:
     """Whether steps near 1 may improve an estimate: rounding spoils even the largest step near 0,
     so the function does not bend on that scale, and would not spoil steps near 1 as well."""
     drowned = ~_is_accurate(best) & (_at_the_floor(best, ladder) | ~np.isfinite(best.error))
     if not np.any(drowned):
         return np.asarray(drowned)
-    far = noise_at(1.0) if noise_at else noise
-    return np.asarray(drowned & (best.error > NOTHING_TO_GAIN * np.fmin(noise, far)))
+    least = np.fmin(line.noise, line.noise_at(1.0))
+    return np.asarray(drowned & (best.error > NOTHING_TO_GAIN * least))
 
 
 def exact_steps(steps: npt.NDArray[np.floating[Any]], base: float) -> Float:
@@ -205,22 +208,20 @@ def _is_accurate(best: Estimate) -> npt.NDArray[np.bool_]:
     return np.asarray((best.error <= GOOD * np.abs(best.value)) | (best.error == 0))
 
 
-def _extend(
-    ladder: Ladder,
-    function: Callable[[float], Float],
-    steps: Float,
-    low: float,
-    high: float,
-    noise_at: Callable[[float], Float],
-) -> None:
+def _empty(line: Line) -> Ladder:
+    none = np.empty((0, line.zero.size))
+    return Ladder(np.empty(0), none, none, none, line.zero)
+
+
+def _extend(ladder: Ladder, line: Line, steps: Float, noise_at: Callable[[float], Float]) -> None:
     m = ladder.zero.size
     noise = np.stack([noise_at(float(h)) for h in steps])
     plus, minus = np.full((steps.size, m), np.nan), np.full((steps.size, m), np.nan)
     for k, h in enumerate(steps):
-        if 0 < h <= high:
-            plus[k] = function(float(h))
-        if 0 < h <= -low:
-            minus[k] = function(-float(h))
+        if 0 < h <= line.high:
+            (plus[k],) = line.at([h])
+        if 0 < h <= -line.low:
+            (minus[k],) = line.at([-h])
     order = np.argsort(-np.concatenate([ladder.h, steps]), kind="stable")
     ladder.h = np.concatenate([ladder.h, steps])[order]
     ladder.plus = np.concatenate([ladder.plus, plus])[order]

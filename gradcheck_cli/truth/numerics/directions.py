@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from gradcheck_cli.truth.numerics.differences import (
     Estimate,
     Float,
     Ladder,
+    Line,
     central,
     central_of_levels,
     climb,
@@ -81,12 +81,14 @@ class Sampled:
         if not np.isfinite(base):  # there is nothing next to it
             return _unknown(self.zero.size)
         if base != 0:
-            return self._slope(moved, abs(base), low - base, high - base, base, expected)
-        scale = typical(start)
-        slope = self._slope(moved, scale, low, high, base, expected)
+            line = self.line(moved, abs(base), low - base, high - base, base)
+            return self._slope(line, moved, expected)
+        line = self.line(moved, typical(start), low, high)
+        slope = self._slope(line, moved, expected)
         if expected is not None and not np.all(_agrees(slope, expected)):
             # beside 0 every step is exact: x / (|x| + 1e-12) is a line up to 1e-12 only
-            closer = self._slope(moved, scale * CLOSER, low, high, base, expected)
+            line = self.line(moved, line.scale * CLOSER, low, high)
+            closer = self._slope(line, moved, expected)
             if _vindicates(closer, slope, expected):
                 return closer
         return slope
@@ -103,7 +105,27 @@ class Sampled:
             return {**self.values, **there}
 
         low, high = room(self.bounds, self.values, direction)
-        return self._slope(moved, self._scale(direction), low, high, 0.0, expected)
+        return self._slope(self.line(moved, self._scale(direction), low, high), moved, expected)
+
+    def line(
+        self,
+        moved: Callable[[float], Values],
+        scale: float,
+        low: float = -np.inf,
+        high: float = np.inf,
+        base: float = 0.0,
+    ) -> Line:
+        """The function of a step, by which the inputs are `moved`."""
+        return Line(
+            lambda steps: np.stack([self.function(moved(step)) for step in steps]),
+            self.zero,
+            self.noise,
+            scale,
+            low,
+            high,
+            base,
+            lambda step, value: self.noise_of(moved(step), value),
+        )
 
     def _scale(self, direction: Mapping[str, Array]) -> float:
         """The t at which the first entry has moved by its own size: steps must stay below it."""
@@ -115,49 +137,13 @@ class Sampled:
                 scale = min(scale, float(np.min(value[used] / np.abs(weights[used]))))
         return scale if np.isfinite(scale) else 1.0
 
-    def _slope(
-        self,
-        moved: Callable[[float], Values],
-        scale: float,
-        low: float,
-        high: float,
-        base: float,
-        expected: Float | None,
-    ) -> Slope:
-        known: dict[float, Float] = {}
-
-        def at(step: float) -> Float:
-            if step not in known:
-                known[step] = self.function(moved(step))
-            return known[step]
-
-        def noise_at(step: float) -> Float:
-            # the noisier of both sides; a side outside the domain has no values
-            sides = [
-                np.where(np.isfinite(at(t)), self.noise_of(moved(t), at(t)), np.nan)
-                for t in (step, -step)
-                if low <= t <= high
-            ]
-            return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
-
-        look = partial(
-            climb,
-            at,
-            scale,
-            self.noise,
-            low,
-            high,
-            self.zero,
-            base,
-            noise_at,
-            expected,
-        )
-        ladder, estimate = look()
-        if louder_near_zero(ladder, at, low, high):
+    def _slope(self, line: Line, moved: Callable[[float], Values], expected: Float | None) -> Slope:
+        ladder, estimate = climb(line, expected)
+        if louder_near_zero(ladder, line):
             estimate = central(ladder)
         sides = classify(ladder)
         if self.smooth and np.any(sides.kind != PointKind.SMOOTH):
-            ladder, estimate = look(thorough=True)
+            ladder, estimate = climb(line, expected, thorough=True)
             sides = classify(ladder)
         for side in (sides.above, sides.below):  # at an edge only one side has values
             missing = (
@@ -206,9 +192,7 @@ def reach_of(ladder: Ladder, slope: Float) -> Float:
     return np.where(np.any(other, axis=0), steps[first], np.inf)
 
 
-def louder_near_zero(
-    ladder: Ladder, function: Callable[[float], Float], low: float, high: float
-) -> bool:
+def louder_near_zero(ladder: Ladder, line: Line) -> bool:
     """Raise the noise of a ladder, in place, where short steps contradict the long ones and are
     noisier than was assumed; return whether any noise was raised. `where(x == 0, 1, sin(x) / x)`
     has no rounding at 0; its derivative has u / x of it nearby, until the numerator vanishes.
@@ -228,7 +212,7 @@ def louder_near_zero(
             break
         start = max(level - 1, 0)
         steps = h[start : level + 2, 0]
-        shown = [_noise_near(float(step), function, low, high, ladder.zero) for step in steps]
+        shown = [_noise_near(float(step), line) for step in steps]
         heard = np.max(np.minimum(shown[:-1], shown[1:]), axis=0)
         louder = contradicted & (heard > ladder.noise[start])
         if not np.any(louder):
@@ -255,16 +239,14 @@ def _first_contradiction(ladder: Ladder) -> tuple[int, npt.NDArray[np.bool_]]:
     return level, np.asarray(off[level])
 
 
-def _noise_near(
-    step: float, function: Callable[[float], Float], low: float, high: float, zero: Float
-) -> Float:
+def _noise_near(step: float, line: Line) -> Float:
     """The noise (m,) of values around a step, on a side inside the domain."""
     around = step * (1 + AROUND * (np.arange(POINTS + 1) / POINTS - 0.5))
-    if max(around) > high:
+    if max(around) > line.high:
         around = -around
-        if min(around) < low:
-            return np.zeros(zero.size)
-    return in_differences(np.stack([function(float(point)) for point in around]))
+        if min(around) < line.low:
+            return np.zeros(line.zero.size)
+    return in_differences(line.at(around.tolist()))
 
 
 def room(

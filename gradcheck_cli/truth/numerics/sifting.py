@@ -19,6 +19,7 @@ from gradcheck_cli.truth.numerics.differences import (
     Estimate,
     Float,
     Ladder,
+    Line,
     central,
     central_of_levels,
     one_sided,
@@ -29,7 +30,6 @@ from gradcheck_cli.truth.numerics.directions import steepest_of
 from gradcheck_cli.truth.numerics.probes import parts
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
-    Line,
     Probe,
     bends,
     even,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array, Values
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.thresholds import BENDING, Enough
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
@@ -20,6 +20,7 @@ from gradcheck_cli.truth.numerics.differences import (
     Estimate,
     Float,
     Ladder,
+    Line,
     central,
     exact_steps,
 )
@@ -55,30 +56,6 @@ class Probe:
     @property
     def rough(self) -> bool:
         return bool(np.any(self.sides.kind != PointKind.SMOOTH))
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A function of one step t with k outputs. `many` returns the values (steps, k) at several
-    steps, `zero` (k,) is the value at 0, `noise` (k,) the rounding of one value. Steps are taken
-    from `scale` down, inside `low` .. `high`, and are exact at `base`. No step is evaluated
-    twice."""
-
-    many: Callable[[Sequence[float]], Float]
-    zero: Float
-    noise: Float
-    scale: float
-    low: float = -np.inf
-    high: float = np.inf
-    base: float = 0.0
-    known: dict[float, Float] = field(default_factory=dict)
-
-    def at(self, steps: Sequence[float]) -> Float:
-        """The values at these steps, (steps, k)."""
-        new = [float(step) for step in steps if float(step) not in self.known]
-        if new:
-            self.known.update(zip(new, self.many(new), strict=True))
-        return np.stack([self.known[float(step)] for step in steps])
 
 
 def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Probe | None:
@@ -221,29 +198,13 @@ class Quick(Sampled):
     measure: Callable[[], Float] = field(kw_only=True)
     measured: bool = field(default=False, kw_only=True)
 
-    def _slope(
-        self,
-        moved: Callable[[float], Values],
-        scale: float,
-        low: float,
-        high: float,
-        base: float,
-        expected: Float | None,
-    ) -> Slope:
+    def _slope(self, line: Line, moved: Callable[[float], Values], expected: Float | None) -> Slope:
         if expected is not None and np.all(np.isfinite(expected)):
-            line = Line(
-                lambda steps: self.many([moved(float(h)) for h in steps]),
-                self.zero,
-                self.noise,
-                scale,
-                low,
-                high,
-                base,
-            )
-            found = first_look(line, expected, RELATIVE, FIRST_LEVEL)
-            if found and found.confirmed and narrow(found, line, expected, RELATIVE):
+            fast = replace(line, many=lambda steps: self.many([*map(moved, steps)]), known={})
+            found = first_look(fast, expected, RELATIVE, FIRST_LEVEL)
+            if found and found.confirmed and narrow(found, fast, expected, RELATIVE):
                 return Slope(found.estimate, found.sides, found.steepest)
         if not self.measured:
             self.noise = self.measure()
             self.measured = True
-        return Sampled._slope(self, moved, scale, low, high, base, expected)
+        return Sampled._slope(self, replace(line, noise=self.noise), moved, expected)

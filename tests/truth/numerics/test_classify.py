@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
-from gradcheck_cli.truth.numerics.differences import climb
+from gradcheck_cli.truth.numerics.differences import Line, climb
 
 Function = Callable[[float], float]
 
@@ -23,8 +23,16 @@ def sides(function: Function, x: float, low: float = -np.inf, high: float = np.i
     zero = at(0.0)
     # no noise is smaller than that of numbers of size 1 here
     noise = np.array([4 * 2.0**-53 * max(abs(zero[0]), 1e-3)])
-    ladder, _ = climb(at, abs(x) or 1.0, noise, low - x, high - x, zero, x)
-    return classify(ladder)
+    line = Line(
+        lambda steps: np.stack([at(step) for step in steps]),
+        zero,
+        noise,
+        abs(x) or 1.0,
+        low - x,
+        high - x,
+        x,
+    )
+    return classify(climb(line)[0])
 
 
 def relu(x: float) -> float:

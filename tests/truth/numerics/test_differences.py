@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from gradcheck_cli.truth.numerics.differences import (
     Estimate,
     Ladder,
+    Line,
     central,
     climb,
     exact_steps,
@@ -20,6 +23,11 @@ from gradcheck_cli.truth.numerics.differences import (
 
 U = 2.0**-53
 Function = Callable[[float], float]
+
+
+def line_of(at: Callable[[float], np.ndarray], *how: Any) -> Line:
+    """The line whose value at each step is that of `at`."""
+    return Line(lambda steps: np.stack([at(step) for step in steps]), *how)
 
 
 def differentiate(
@@ -37,7 +45,7 @@ def differentiate(
 
     zero = at(0.0)
     level = np.array([4 * U * abs(zero[0]) if noise is None else noise])
-    return climb(at, abs(x) or 1.0, level, low - x, high - x, zero, x)
+    return climb(line_of(at, zero, level, abs(x) or 1.0, low - x, high - x, x))
 
 
 # name, function, x, true derivative, noise of a value, widest useful relative error bar
@@ -106,9 +114,8 @@ def test_outputs_of_very_different_scale_each_get_their_own_steps() -> None:
     ]
     zero = np.array([f(x) for f in functions])
     noise = 4 * U * np.array([1e-6, 1, 1e6, 300])
-    _, estimate = climb(
-        lambda h: np.array([f(x + h) for f in functions]), x, noise, -np.inf, np.inf, zero, x
-    )
+    line = line_of(lambda h: np.array([f(x + h) for f in functions]), zero, noise, x)
+    _, estimate = climb(replace(line, base=x))
     true = np.array([1e-6, 1, 1e6, 0]) * np.cos(x)
     true[3] = 300 * np.cos(300 * x)
     assert np.all(np.abs(estimate.value - true) <= estimate.error)
@@ -162,25 +169,15 @@ def test_accidental_agreement_at_long_steps_is_not_believed() -> None:
 
     expected = np.array([2 - np.sin(x)])
     zero = np.array([function(x)])
-    _, estimate = climb(
-        lambda h: np.array([function(x + h)]),
-        abs(x),
-        4 * U * np.abs(zero),
-        -np.inf,
-        np.inf,
-        zero,
-        x,
-        expected=expected,
-    )
+    line = line_of(lambda h: np.array([function(x + h)]), zero, 4 * U * np.abs(zero), abs(x))
+    _, estimate = climb(replace(line, base=x), expected)
     assert abs(estimate.value[0] - expected[0]) <= estimate.error[0] <= 1e-4
 
 
 def test_wrong_expectation_changes_nothing() -> None:
     zero = np.array([np.exp(1.0)])
-    arguments = (1.0, 4 * U * zero, -np.inf, np.inf, zero, 1.0)
-    _, estimate = climb(
-        lambda h: np.array([np.exp(1.0 + h)]), *arguments, expected=np.array([-3.0])
-    )
+    line = line_of(lambda h: np.array([np.exp(1.0 + h)]), zero, 4 * U * zero, 1.0)
+    _, estimate = climb(replace(line, base=1.0), expected=np.array([-3.0]))
     assert abs(estimate.value[0] - np.e) <= estimate.error[0] <= 1e-9
 
 
@@ -191,16 +188,8 @@ def test_noise_that_grows_with_the_step_widens_the_bar() -> None:
     def shaky(h: float) -> np.ndarray:
         return np.array([h + 1e-6 * abs(h) * rng.uniform(-1, 1)])
 
-    _, estimate = climb(
-        shaky,
-        1.0,
-        np.zeros(1),
-        -np.inf,
-        np.inf,
-        np.zeros(1),
-        0.0,
-        noise_at=lambda h: np.array([1e-6 * abs(h)]),
-    )
+    line = line_of(shaky, np.zeros(1), np.zeros(1), 1.0)
+    _, estimate = climb(replace(line, noise_of=lambda h, _: np.array([1e-6 * abs(h)])))
     assert abs(estimate.value[0] - 1) <= estimate.error[0]
     assert estimate.error[0] >= 1e-6
 
@@ -227,7 +216,7 @@ def second_derivative(function: Function, x: float) -> Estimate:
         return np.array([function(x + step * scale)])
 
     zero = at(0.0)
-    ladder, _ = climb(at, 1.0, 4 * U * np.fmax(abs(zero), 1.0), -np.inf, np.inf, zero)
+    ladder, _ = climb(line_of(at, zero, 4 * U * np.fmax(abs(zero), 1.0), 1.0))
     return second(ladder)
 
 

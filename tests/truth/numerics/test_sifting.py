@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradcheck_cli.truth.numerics.differences import Line
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.numerics.sifting import sifted
-from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Line, look
+from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, look
 
 OUTPUTS = 5000
 LEVEL = FIRST_LEVEL + 4

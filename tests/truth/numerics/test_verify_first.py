@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.numerics.differences import Line
 from gradcheck_cli.truth.numerics.verify_first import (
     FIRST_LEVEL,
     LEVELS,
     RELATIVE,
-    Line,
     Probe,
     descend,
     long_look,
