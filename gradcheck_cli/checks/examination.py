@@ -9,8 +9,6 @@ from contextlib import closing
 from functools import partial
 from typing import TypeAlias
 
-import numpy as np
-
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
@@ -39,7 +37,7 @@ from gradcheck_cli.checks.subjects import Subjects, bind, draws_other_numbers, w
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
-from gradcheck_cli.domain.dtypes import Array, quiet
+from gradcheck_cli.domain.dtypes import Array, are_equal, quiet
 from gradcheck_cli.domain.evaluation import SECOND, Failure
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
@@ -562,17 +560,11 @@ def _spoils_its_graph(examined: Gradients, layer: BoundLayer) -> bool:
     before = narrow.run(Call(cotangents=rows)).gradients
     narrow.runs_once = True
     after = narrow.run(Call(cotangents=rows)).gradients
-    spoils = not all(_equal_or_none(before[name], after[name]) for name in before)
+    spoils = not all(are_equal(before[name], after[name]) for name in before)
     narrow.runs_once = spoils
     if spoils:
         layer.highest.runs_once = True
     return spoils
-
-
-def _equal_or_none(one: Array | None, other: Array | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other, equal_nan=True)
 
 
 def _with_approximations(

@@ -141,6 +141,13 @@ def identical(one: Array, other: Array) -> bool:
     return one is other or (same and one.tobytes() == other.tobytes())
 
 
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether both are None, or arrays of equal numbers, where nan equals nan."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
+
+
 def joined(pairs: Array) -> Array:
     """Complex numbers from their real and imaginary parts along the last axis; complex64 from
     float32."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from gradcheck_cli.domain.dtypes import are_equal
 
 Pulled = tuple[list[Any], Any, list[Any], dict[int, Any]]
 """The targets, the rest, the gradients, and the cotangents of marked arrays by number."""
@@ -30,13 +30,7 @@ class ProgramVJP:
         return self.with_marked(cotangents)[0]
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        if not all(map(_are_equal, cotangents, self._asked)):
+        if not all(map(are_equal, cotangents, self._asked)):
             self._asked = list(cotangents)
             self._found = self._run(self._asked)
         return self._found[2], self._found[3]
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(np.asarray(one), np.asarray(other))

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, are_equal
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.declared import (
@@ -45,7 +45,7 @@ def holding(declared: Declared) -> Iterator[None]:
         which = declared.line(lines(running()))
         if which is None:
             return result
-        return declared.detach(which, result, _copy, _is_same, place.line, name == STOP)
+        return declared.detach(which, result, _copy, are_equal, place.line, name == STOP)
 
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
         theirs = not of_a_library(getattr(function, "__module__", None))
@@ -66,10 +66,6 @@ def holding(declared: Declared) -> Iterator[None]:
 def _copy(value: Any) -> Any:
     """A tensor, or what a tensor was read as, that the layer cannot change."""
     return tf.identity(value) if is_floating(value) else np.copy(value)
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    return np.array_equal(np.asarray(value), np.asarray(other), equal_nan=True)
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:

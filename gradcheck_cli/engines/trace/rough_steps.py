@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, are_equal
 from gradcheck_cli.domain.thresholds import BENT_SLOPES, KINK_OR_CURVE, Residue, Step
 from gradcheck_cli.engines.execution import Execution, Native
 from gradcheck_cli.engines.execution import Step as Operation
@@ -31,7 +31,7 @@ def rough_step(
     needed = execution.needed(outputs)
     moving = {slot: execution.slots[slot].native for slot in short[0]}
     here = execution.values_if_moved(moving, needed)
-    if not all(_is_same(execution.values(slot), _numbers(execution, here[slot])) for slot in here):
+    if not all(are_equal(execution.values(slot), _numbers(execution, here[slot])) for slot in here):
         return None
     runs = [execution.values_if_moved(side, needed) for side in (*short, *long)]
     steps = [execution.steps[place] for place in needed]
@@ -56,10 +56,6 @@ def rough_step(
 def _numbers(execution: Execution, native: Native) -> Array:
     plain = isinstance(native, (bool, int, float))
     return np.asarray(native if plain else execution.conversions.numpy(native))
-
-
-def _is_same(one: Array, other: Array) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def _growth(at: Array, *sides: Array) -> float:

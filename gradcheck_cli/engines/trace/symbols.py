@@ -360,14 +360,10 @@ def _joined(parts: Sequence[Value], places: Array, starts: Sequence[Any]) -> Val
         return None
     for axis in range(len(shapes[0])):
         rest = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
-        if len(rest) == 1 and _equal(np.concatenate(own, axis), places):
+        if len(rest) == 1 and np.array_equal(np.concatenate(own, axis), places):
             return ROWS["concatenate"](*parts, axis=axis)
     if len(set(shapes)) == 1:
         for axis in range(len(shapes[0]) + 1):
-            if _equal(np.stack(own, axis), places):
+            if np.array_equal(np.stack(own, axis), places):
                 return ROWS["stack"](*parts, axis=axis)
     return None
-
-
-def _equal(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and np.array_equal(one, other)
