@@ -56,11 +56,11 @@ def arrange(
 ) -> Arranged:
     """How to call `function` with the inputs `names` and the fixed `args` and `kwargs`.
 
-    Inputs are passed by name if each is the name of a parameter, or if the function takes any name
-    and no further positions; the fixed `args` then take the remaining positions. Otherwise inputs
-    come first, in their order. The first `skip` parameters ("ctx") are not filled. Without
-    `keywords` everything is passed by position. Inputs "state[0]" and "state['h']" are parts of one
-    argument, a tuple or a dictionary. Raises MissingArgument.
+    Inputs are passed by name if each is the name of a parameter, or if the function takes any name,
+    no further positions, and no parameter stays empty; the fixed `args` then take the remaining
+    positions. Otherwise inputs come first, in their order. The first `skip` parameters ("ctx") are
+    not filled. Without `keywords` everything is passed by position. Inputs "state[0]" and
+    "state['h']" are parts of one argument, a tuple or a dictionary. Raises MissingArgument.
     """
     wholes = list(dict.fromkeys(name.partition("[")[0] for name in names))
     if wholes != list(names):
@@ -72,7 +72,9 @@ def arrange(
         parameters = parameters[skip:]
     known = {p.name for p in parameters or () if p.kind not in _VARIADIC}
     kinds = {p.kind for p in parameters or ()}
+    required = {p.name for p in parameters or () if p.kind in _BY_PLACE and p.default is _EMPTY}
     takes_any_name = kinds & set(_VARIADIC) == {inspect.Parameter.VAR_KEYWORD}
+    takes_any_name &= required <= {*names, *fixed}
     if parameters is None or not (set(names) <= known or takes_any_name):
         order: list[tuple[str, Any]] = [("input", name) for name in names]
         order += [("fixed", value) for value in args]
