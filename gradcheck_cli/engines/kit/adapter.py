@@ -28,7 +28,7 @@ from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.framework import Framework
 from gradcheck_cli.engines.kit.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.kit.lru import Recent
-from gradcheck_cli.engines.kit.modes import MODES, Answer, descend
+from gradcheck_cli.engines.kit.modes import MODES, Answer, Passes, descend
 from gradcheck_cli.engines.kit.second_order import COMPOSITIONS
 from gradcheck_cli.engines.kit.walker import OPERATORS, Prepared, prepare, rounded
 from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_of_our_line
@@ -170,7 +170,7 @@ class ProgramEngine(AnsweringEngine):
         self._prepared.clear()
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
-        (MODES | COMPOSITIONS)[problem.mode](*self.prepared(problem), problem, answer)
+        (MODES | COMPOSITIONS)[problem.mode](Passes(*self.prepared(problem), problem, answer))
 
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]

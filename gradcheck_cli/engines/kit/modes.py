@@ -136,43 +136,6 @@ class NodesCode:
         return targets, values if self.traced else None
 
 
-def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    program = prepared.program
-    inputs = arrays_of(fw, problem, problem.wrt)
-    sources = [inputs[name] for name in problem.wrt]
-    traced = problem.trace is not None
-    code = OutputCode(prepared, tuple(problem.wrt), traced)
-    (y,), values, vjp = fw.vjp(Closure(code, inputs, traced), sources)
-    answer.forward += 1
-    answer.output = fw.numpy(y)
-    passes: list[list[Any]] = []
-    marked: dict[int, Any] = {}
-    for i, row in enumerate(directions_of(problem.projection.rows, tuple(y.shape))):
-        if problem.trace is not None and problem.trace.row == i:
-            grads, marked = vjp.with_marked([fw.array(row)])
-        else:
-            grads = vjp([fw.array(row)])
-        passes.append(grads)
-        answer.backward += 1
-    for position, name in enumerate(problem.wrt):
-        parts = [grads[position] for grads in passes]
-        answer.gradients[name] = stacked(fw, parts, tuple(sources[position].shape), 0, name)
-    if problem.trace is not None:
-        trace = trace_of(fw, program, values, marked)
-        answer.trace = trace
-        trace_operations(fw, prepared, problem, answer)
-
-
-def _block(problem: Problem, answer: Answer) -> Array | None:
-    """The gradient, or the block of second derivatives, that is traced."""
-    trace = problem.trace
-    assert trace is not None
-    name = trace.input or problem.wrt[0]
-    if trace.first is not None:
-        name = str(HessianBlock(trace.first, name))
-    return answer.gradients[name].values
-
-
 Still = Callable[[Any], Any]
 """Gives the tangent of an array that does not move."""
 
@@ -187,74 +150,142 @@ def compiled_once(fw: Framework, passes: Callable[[Still], list[list[Any]]]) -> 
     return results if is_finite else passes(lambda _: None)
 
 
-def tangents_for(
-    fw: Framework,
-    arrays: Mapping[str, Any],
-    names: Sequence[str],
-    moving: str,
-    x_dot: Array,
-    still: Still,
-) -> list[Any]:
-    """A tangent for each of the inputs `names`, of which only `moving` changes."""
-    return [fw.array(x_dot) if name == moving else still(arrays[name]) for name in names]
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The passes of a problem over a prepared program, whose results are put into the answer."""
 
+    fw: Framework
+    prepared: Prepared
+    problem: Problem
+    answer: Answer
 
-def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    program, names = prepared.program, tuple(problem.wrt)
-    plain = arrays_of(fw, problem, ())
-    columns = problem.projection.columns or {}
-    function = Closure(NodesCode(prepared, names, (program.output,)), plain)
-    primals = [plain[name] for name in names]
-    for name in names:
-        shape: tuple[int, ...] = ()
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.problem.wrt)
 
-        def passes(still: Still, name: str = name) -> list[list[Any]]:
-            nonlocal shape
-            rows: list[list[Any]] = [[]]
-            for column in directions_of(columns.get(name), tuple(plain[name].shape)):
-                x_dots = tangents_for(fw, plain, names, name, column, still)
-                (y,), (tangent,), _ = fw.jvp(function, primals, x_dots)
-                rows[0].append(tangent)
-                answer.forward += 1
-                shape = tuple(y.shape)
-                if answer.output is None:
-                    answer.output = fw.numpy(y)
-            return rows
+    def arrays(self, tracked: Sequence[str] = ()) -> dict[str, Any]:
+        """The inputs. Reverse mode follows those that are `tracked`."""
+        return arrays_of(self.fw, self.problem, tracked)
 
-        (parts,) = compiled_once(fw, passes)
-        answer.gradients[name] = stacked(fw, parts, shape, 1, name)
-    trace_tangents(fw, prepared, problem, answer)
+    def output(self, arrays: dict[str, Any]) -> Closure:
+        """The output of the program as a function of the differentiated inputs."""
+        wanted = (self.prepared.program.output,)
+        return Closure(NodesCode(self.prepared, self.names, wanted), arrays)
 
+    def tangents(
+        self, arrays: Mapping[str, Any], moving: str, x_dot: Array, still: Still
+    ) -> list[Any]:
+        """A tangent for each of the differentiated inputs, of which only `moving` changes."""
+        return [
+            self.fw.array(x_dot) if name == moving else still(arrays[name]) for name in self.names
+        ]
 
-def trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    """The value of every node, and its tangent along the traced direction, if that is requested."""
-    trace, program = problem.trace, prepared.program
-    if trace is None:
-        return
-    name = trace.input or problem.wrt[0]
-    arrays = arrays_of(fw, problem, ())
-    given = (problem.projection.columns or {}).get(name)
-    columns = directions_of(given, tuple(arrays[name].shape))
-    column = next(islice(columns, trace.column, None))
-    floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
-    nodes = Closure(NodesCode(prepared, (name,), floating, True), arrays)
-    _, tangents, values = fw.jvp(nodes, [arrays[name]], [fw.array(column)])
-    answer.trace = trace_of(fw, program, values, dict(zip(floating, tangents, strict=True)))
-    trace_operations(fw, prepared, problem, answer)
+    def columns(self, name: str, arrays: Mapping[str, Any]) -> Iterator[Array]:
+        """The directions of an input."""
+        given = (self.problem.projection.columns or {}).get(name)
+        return directions_of(given, tuple(arrays[name].shape))
 
+    def by_column(
+        self, arrays: Mapping[str, Any], name: str, forward: Callable[[list[Any]], list[Any]]
+    ) -> list[list[Any]]:
+        """The results of `forward` along each direction of an input. It receives a tangent for each
+        of the differentiated inputs."""
 
-def trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    """Adds the executed operations to the trace, if there is one."""
-    if answer.trace is not None:
+        def passes(still: Still) -> list[list[Any]]:
+            columns = self.columns(name, arrays)
+            return [forward(self.tangents(arrays, name, one, still)) for one in columns]
+
+        return compiled_once(self.fw, passes)
+
+    def put(self, block: str, parts: Sequence[Any], shape: tuple[int, ...], along: int) -> None:
+        """Put a gradient, or a block of second derivatives, into the answer (`stacked`)."""
+        self.answer.gradients[block] = stacked(self.fw, parts, shape, along, block)
+
+    def count(self, forward: int = 0, backward: int = 0) -> None:
+        self.answer.forward += forward
+        self.answer.backward += backward
+
+    def put_output(self, y: Any) -> None:
+        if self.answer.output is None:
+            self.answer.output = self.fw.numpy(y)
+
+    def trace_tangents(self) -> None:
+        """Put the value of every node into the trace, and its tangent along the traced direction,
+        if that is requested."""
+        trace, program = self.problem.trace, self.prepared.program
+        if trace is None:
+            return
+        name, arrays = trace.input or self.names[0], self.arrays()
+        column = next(islice(self.columns(name, arrays), trace.column, None))
+        floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
+        nodes = Closure(NodesCode(self.prepared, (name,), floating, True), arrays)
+        _, tangents, values = self.fw.jvp(nodes, [arrays[name]], [self.fw.array(column)])
+        along = dict(zip(floating, tangents, strict=True))
+        self.answer.trace = trace_of(self.fw, program, values, along)
+        self.trace_operations()
+
+    def trace_operations(self) -> None:
+        """Add the executed operations to the trace, if there is one."""
+        if self.answer.trace is None:
+            return
         # imported by what is not right: a run in which all is right starts sooner without
         from gradcheck_cli.engines.kit.run_traced import with_operations
 
-        block = _block(problem, answer)
-        answer.trace = with_operations(fw, prepared, problem, answer.trace, block)
+        trace = self.problem.trace
+        assert trace is not None
+        name = trace.input or self.names[0]
+        block = name if trace.first is None else str(HessianBlock(trace.first, name))
+        values = self.answer.gradients[block].values
+        self.answer.trace = with_operations(
+            self.fw, self.prepared, self.problem, self.answer.trace, values
+        )
 
 
-Differentiate = Callable[[Framework, Prepared, Problem, Answer], None]
-"""Runs the passes of a problem, and puts what they give into the answer."""
+def _reverse(run: Passes) -> None:
+    fw, problem, answer = run.fw, run.problem, run.answer
+    inputs = run.arrays(problem.wrt)
+    sources = [inputs[name] for name in run.names]
+    traced = problem.trace is not None
+    code = OutputCode(run.prepared, run.names, traced)
+    (y,), values, vjp = fw.vjp(Closure(code, inputs, traced), sources)
+    run.count(forward=1)
+    run.put_output(y)
+    passes: list[list[Any]] = []
+    marked: dict[int, Any] = {}
+    for i, row in enumerate(directions_of(problem.projection.rows, tuple(y.shape))):
+        if problem.trace is not None and problem.trace.row == i:
+            grads, marked = vjp.with_marked([fw.array(row)])
+        else:
+            grads = vjp([fw.array(row)])
+        passes.append(grads)
+        run.count(backward=1)
+    for position, name in enumerate(run.names):
+        run.put(name, [grads[position] for grads in passes], tuple(sources[position].shape), 0)
+    if traced:
+        answer.trace = trace_of(fw, run.prepared.program, values, marked)
+        run.trace_operations()
+
+
+def _forward(run: Passes) -> None:
+    plain = run.arrays()
+    function, primals = run.output(plain), [plain[name] for name in run.names]
+    shape: tuple[int, ...] = ()
+
+    def forward(x_dots: list[Any]) -> list[Any]:
+        nonlocal shape
+        (y,), tangents, _ = run.fw.jvp(function, primals, x_dots)
+        run.count(forward=1)
+        run.put_output(y)
+        shape = tuple(y.shape)
+        return tangents
+
+    for name in run.names:
+        shape = ()
+        run.put(name, [part for (part,) in run.by_column(plain, name, forward)], shape, 1)
+    run.trace_tangents()
+
+
+Differentiate = Callable[[Passes], None]
 
 MODES: dict[Mode, Differentiate] = {"reverse": _reverse, "forward": _forward}
 

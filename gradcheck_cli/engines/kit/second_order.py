@@ -10,185 +10,142 @@ function that reverse mode computes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
+from gradcheck_cli.domain.evaluation import Gradient, Mode
 from gradcheck_cli.engines.derivatives import Closure, gradient_of, tangent_of
-from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
+from gradcheck_cli.engines.kit.framework import Framework, scalar
 from gradcheck_cli.engines.kit.modes import (
-    Answer,
     Differentiate,
-    NodesCode,
     OutputCode,
+    Passes,
     Still,
     compiled_once,
     directions_of,
-    stacked,
-    tangents_for,
     trace_of,
-    trace_operations,
-    trace_tangents,
 )
-from gradcheck_cli.engines.kit.walker import Prepared
 
 
 class _First:
     """The `gradients` of <cotangent, output> with respect to the differentiated inputs, as a
     function of these; with a direction: of <direction, gradients>."""
 
-    def __init__(self, fw: Framework, prepared: Prepared, problem: Problem) -> None:
-        self._fw = fw
-        self._program = prepared.program
+    def __init__(self, run: Passes) -> None:
+        fw, problem = run.fw, run.problem
+        self._run = run
         self._traced = problem.trace is not None and problem.along is None
-        self.inputs = arrays_of(fw, problem, problem.wrt)
-        output = OutputCode(prepared, tuple(problem.wrt), self._traced)
-        y_bar = scalar(fw, prepared.program, problem)
+        self.inputs = run.arrays(problem.wrt)
+        self.sources = [self.inputs[name] for name in run.names]
+        output = OutputCode(run.prepared, run.names, self._traced)
+        y_bar = scalar(fw, run.prepared.program, problem)
         self.gradients = gradient_of(fw, Closure(output, self.inputs, self._traced), [y_bar])
         if problem.along is not None:
-            weights = [fw.array(problem.along[name]) for name in problem.wrt]
+            weights = [fw.array(problem.along[name]) for name in run.names]
             self.gradients = gradient_of(fw, self.gradients, weights)
 
-    def put_output(self, rest: Any, answer: Answer) -> None:
-        """Puts the output into the answer and, if traced, the value and the cotangent of every
+    def put_output(self, rest: Any) -> None:
+        """Put the output into the answer and, if traced, the value and the cotangent of every
         node."""
+        run, program = self._run, self._run.prepared.program
         values, cotangents = rest if self._traced else (rest, {})
-        if answer.output is None:
-            answer.output = self._fw.numpy(values[self._program.output if self._traced else 0])
-        if self._traced and answer.trace is None:
-            answer.trace = trace_of(self._fw, self._program, values, cotangents)
+        run.put_output(values[program.output if self._traced else 0])
+        if self._traced and run.answer.trace is None:
+            run.answer.trace = trace_of(run.fw, program, values, cotangents)
 
 
-def _reverse_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
-    first = _First(fw, prepared, problem)
-    columns = problem.projection.columns
-    sources = [first.inputs[name] for name in problem.wrt]
+def _reverse_over_reverse(run: Passes) -> None:
+    fw, columns = run.fw, run.problem.projection.columns
+    first = _First(run)
+    sources = first.sources
     _, rest, vjp = fw.vjp(first.gradients, sources)
-    answer.forward += 1
-    answer.backward += 1
-    first.put_output(rest, answer)
-    for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
-        shape = tuple(source.shape)
+    run.count(forward=1, backward=1)
+    first.put_output(rest)
+    for index, (name, source) in enumerate(zip(run.names, sources, strict=True)):
         given = None if columns is None else columns[name]
         passes = []
-        for cotangent in directions_of(given, shape):
+        for cotangent in directions_of(given, tuple(source.shape)):
             bars = [fw.array(cotangent) if i == index else None for i in range(len(sources))]
             passes.append(vjp(bars))
-            answer.backward += 1
-        for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
+            run.count(backward=1)
+        for position, (other, array) in enumerate(zip(run.names, sources, strict=True)):
             # <ds/db, v> differentiated again: one pass gives column v of every block of b.
             rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
-            block = str(HessianBlock(rows, by))
             parts = [grads[position] for grads in passes]
-            answer.gradients[block] = stacked(fw, parts, tuple(array.shape), along, block)
-    trace_operations(fw, prepared, problem, answer)
+            run.put(str(HessianBlock(rows, by)), parts, tuple(array.shape), along)
+    run.trace_operations()
 
 
-def _forward_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
-    columns = problem.projection.columns or {}
-    names = tuple(problem.wrt)
-    first = _First(fw, prepared, problem)
-    inputs = first.inputs
-    sources = [inputs[name] for name in names]
-    for b in names:
+def _forward_over_reverse(run: Passes) -> None:
+    first = _First(run)
 
-        def passes(still: Still, b: str = b) -> list[list[Any]]:
-            rows = []
-            for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
-                x_dots = tangents_for(fw, inputs, names, b, column, still)
-                _, tangents, rest = fw.jvp(first.gradients, sources, x_dots)
-                rows.append(tangents)
-                answer.forward += 1
-                answer.backward += 1
-                first.put_output(rest, answer)
-            return rows
+    def forward(x_dots: list[Any]) -> list[Any]:
+        _, tangents, rest = run.fw.jvp(first.gradients, first.sources, x_dots)
+        run.count(forward=1, backward=1)
+        first.put_output(rest)
+        return tangents
 
-        _put_columns(fw, inputs, problem, b, compiled_once(fw, passes), answer)
-    trace_operations(fw, prepared, problem, answer)
+    _put_columns(run, first.inputs, forward)
+    run.trace_operations()
 
 
-def _reverse_over_forward(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
-    arrays, y_bar = arrays_of(fw, problem, problem.wrt), scalar(fw, prepared.program, problem)
-    sources = [arrays[name] for name in problem.wrt]
-    columns = problem.projection.columns or {}
-    names = tuple(problem.wrt)
-    output = Closure(NodesCode(prepared, names, (prepared.program.output,)), arrays)
-    for b in names:
+def _reverse_over_forward(run: Passes) -> None:
+    fw, arrays = run.fw, run.arrays(run.problem.wrt)
+    y_bar = scalar(fw, run.prepared.program, run.problem)
+    sources, output = [arrays[name] for name in run.names], run.output(arrays)
 
-        def passes(still: Still, b: str = b) -> list[list[Any]]:
-            rows = []
-            for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-                x_dots = tangents_for(fw, arrays, names, b, column, still)
-                with fw.nested():
-                    _, (y,), vjp = fw.vjp(tangent_of(fw, output, x_dots), sources)
-                rows.append(vjp([y_bar]))
-                answer.forward += 1
-                answer.backward += 1
-                if answer.output is None:
-                    answer.output = fw.numpy(y)
-            return rows
+    def forward(x_dots: list[Any]) -> list[Any]:
+        with fw.nested():
+            _, (y,), vjp = fw.vjp(tangent_of(fw, output, x_dots), sources)
+        run.put_output(y)
+        x_bars: list[Any] = vjp([y_bar])
+        run.count(forward=1, backward=1)
+        return x_bars
 
-        _put_columns(fw, arrays, problem, b, compiled_once(fw, passes), answer)
-    trace_tangents(fw, prepared, problem, answer)
+    _put_columns(run, arrays, forward)
+    run.trace_tangents()
 
 
 def _put_columns(
-    fw: Framework,
-    arrays: Mapping[str, Any],
-    problem: Problem,
-    b: str,
-    passes: Sequence[Sequence[Any]],
-    answer: Answer,
+    run: Passes, arrays: Mapping[str, Any], forward: Callable[[list[Any]], list[Any]]
 ) -> None:
-    """Puts the blocks of the input `b` into the answer. Each pass gives one column of every
-    block."""
-    for position, a in enumerate(problem.wrt):
-        parts = [grads[position] for grads in passes]
-        block = str(HessianBlock(a, b))
-        answer.gradients[block] = stacked(fw, parts, tuple(arrays[a].shape), 1, block)
+    """Put every block into the answer. Each result of `forward`, which runs a pass in both modes,
+    is one column of all blocks of an input."""
+    for b in run.names:
+        passes = run.by_column(arrays, b, forward)
+        for position, a in enumerate(run.names):
+            parts = [grads[position] for grads in passes]
+            run.put(str(HessianBlock(a, b)), parts, tuple(arrays[a].shape), 1)
 
 
-def _forward_over_forward(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
+def _forward_over_forward(run: Passes) -> None:
     """One pass for each pair of directions."""
-    arrays = arrays_of(fw, problem, ())
-    y_bar = fw.numpy(scalar(fw, prepared.program, problem)).reshape(-1)
-    firsts, columns = problem.projection.firsts or {}, problem.projection.columns or {}
-    names = tuple(problem.wrt)
-    output = Closure(NodesCode(prepared, names, (prepared.program.output,)), arrays)
-    sources = [arrays[name] for name in names]
-    for block in blocks_in("forward-over-forward", names):
+    fw, arrays, firsts = run.fw, run.arrays(), run.problem.projection.firsts or {}
+    y_bar = fw.numpy(scalar(fw, run.prepared.program, run.problem)).reshape(-1)
+    sources, output = [arrays[name] for name in run.names], run.output(arrays)
+    for block in blocks_in("forward-over-forward", run.names):
 
         def passes(still: Still, a: str = block.rows, b: str = block.columns) -> list[list[Any]]:
             parts: list[list[Any]] = []
-            for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-                x_dots = tangents_for(fw, arrays, names, b, column, still)
-                tangent = tangent_of(fw, output, x_dots)
+            for column in run.columns(b, arrays):
+                tangent = tangent_of(fw, output, run.tangents(arrays, b, column, still))
                 parts.append([])
                 for direction in directions_of(firsts.get(a), tuple(arrays[a].shape)):
-                    x_dots = tangents_for(fw, arrays, names, a, direction, still)
+                    x_dots = run.tangents(arrays, a, direction, still)
                     with fw.nested():
                         _, (found,), (y,) = fw.jvp(tangent, sources, x_dots)
-                    answer.forward += 1
+                    run.count(forward=1)
                     parts[-1].append(found)
-                    if answer.output is None:
-                        answer.output = fw.numpy(y)
+                    run.put_output(y)
             return parts
 
         parts = compiled_once(fw, passes)
-        answer.gradients[str(block)] = _products(fw, y_bar, parts, problem.dtype)
-    trace_tangents(fw, prepared, problem, answer)
+        run.answer.gradients[str(block)] = _products(fw, y_bar, parts, run.problem.dtype)
+    run.trace_tangents()
 
 
 def _products(fw: Framework, y_bar: Array, parts: Sequence[Sequence[Any]], dtype: str) -> Gradient:
