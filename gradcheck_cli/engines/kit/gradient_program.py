@@ -37,8 +37,7 @@ def gradient_program(fw: Framework, prepared: Prepared, problem: Problem) -> Gra
     """The operations of one run in reverse mode. If no row states an operation, or the numbers of
     the run chose one, the answer has a reason in place of a program."""
     try:
-        with np.errstate(all="ignore"):
-            return _recorded(fw, prepared, problem)
+        return _recorded(fw, prepared, problem)
     except EngineFault as fault:
         return GradientProgram(reason=str(fault))
 

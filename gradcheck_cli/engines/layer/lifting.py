@@ -416,16 +416,14 @@ class _AnywhereLifting(_Lifting):
 
 def _are_small_whole(values: Array) -> bool:
     """Whether all numbers are whole, and small enough for bfloat16 to have them."""
-    with np.errstate(invalid="ignore"):
-        return bool(np.all((np.abs(values) <= SMALL_WHOLE) & (values == np.rint(values))))
+    return bool(np.all((np.abs(values) <= SMALL_WHOLE) & (values == np.rint(values))))
 
 
 def _is_lost(mine: Array, there: Array, at: Array, format: FloatFormat) -> bool:
     """Whether the difference is as large as the rounding errors of operations with numbers of size
     1, or of the size of their arguments."""
     size = max(1.0, float(np.max(np.abs(at), initial=0.0)))
-    with np.errstate(invalid="ignore"):
-        off = np.where(mine == there, 0.0, np.abs(mine - there))
+    off = np.where(mine == there, 0.0, np.abs(mine - there))
     return bool(np.all(off <= OPERATIONS * format.unit_roundoff * size))
 
 
@@ -449,6 +447,5 @@ def agree(mine: Array, theirs: Array, format: FloatFormat = FORMATS["float64"]) 
     if not np.array_equal(np.isfinite(mine), finite):
         return False
     size = np.max(np.abs(theirs), where=finite, initial=0.0)
-    with np.errstate(invalid="ignore"):
-        off = np.abs(np.where(finite, mine - theirs, 0.0))
+    off = np.abs(np.where(finite, mine - theirs, 0.0))
     return bool(np.all(off <= format.half * size))

@@ -76,8 +76,7 @@ class _Call:
         return self.function(*_filled(self.args, values), **named)
 
     def low(self, values: Sequence[Any]) -> list[Array]:
-        with np.errstate(all="ignore"):
-            result = self(values)
+        result = self(values)
         several = isinstance(result, tuple | list)
         return [_asarray(y) for y in (result if several else [result])]
 

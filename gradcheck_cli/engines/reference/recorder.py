@@ -132,8 +132,7 @@ def _format_of(dtype: np.dtype[Any]) -> FloatFormat | None:
 
 
 def _low(op: Op, keywords: dict[str, Any], args: Sequence[Any]) -> list[Array]:
-    with np.errstate(all="ignore"):
-        return [op.on_arrays(list(args), keywords)]
+    return [op.on_arrays(list(args), keywords)]
 
 
 def _widened(keywords: dict[str, Any]) -> dict[str, Any]:

@@ -66,8 +66,7 @@ def layer_program(
     (`narrow`), at its own inputs and at `points`. If this proves nothing, the result has a reason
     in place of a program."""
     try:
-        with np.errstate(all="ignore"):
-            return _program(wide, narrow, searched, points)
+        return _program(wide, narrow, searched, points)
     except EngineFault as fault:
         return GradientProgram(reason=str(fault))
     except Exception as error:  # the user's code fails at other inputs or without numbers

@@ -198,15 +198,13 @@ def _errors(
 def _error_of(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
     """The local error of numbers that are all finite."""
     off = differences(exact, result)
-    with np.errstate(all="ignore"):
-        relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
+    relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
     lost = np.where(off > 0, np.where(np.isnan(relative), np.inf, relative), 0.0)
     # smaller than any number of float64, and no number at all here
     none = (near == 0) & (result == 0)
     if none.any():
         lost = np.where(none & ~is_zero(exact), np.inf, lost)
-    with np.errstate(all="ignore"):
-        return off / format.ulp(near), np.maximum(lost, 0)
+    return off / format.ulp(near), np.maximum(lost, 0)
 
 
 def described(shadow: Shadow, one: Found) -> Operation:

@@ -66,11 +66,10 @@ def _growth(at: Array, *sides: Array) -> float:
     finite = np.isfinite(np.stack([at, *sides]))
     if np.any(finite.any(0) & ~finite.all(0)):
         return 1.0
-    with np.errstate(all="ignore"):
-        apart, bent = zip(*(_slope_change(at, *sides[i : i + 2]) for i in (0, 2)), strict=True)
-        size = np.max(np.abs(at), initial=0.0, where=np.isfinite(at))
-        shown = bent[0] & bent[1] & (apart[0] > ROUNDED * size)
-        return float(np.min(apart[1] / apart[0], initial=math.inf, where=shown))
+    apart, bent = zip(*(_slope_change(at, *sides[i : i + 2]) for i in (0, 2)), strict=True)
+    size = np.max(np.abs(at), initial=0.0, where=np.isfinite(at))
+    shown = bent[0] & bent[1] & (apart[0] > ROUNDED * size)
+    return float(np.min(apart[1] / apart[0], initial=math.inf, where=shown))
 
 
 def _slope_change(at: Array, left: Array, right: Array) -> tuple[Array, Array]:

@@ -84,8 +84,7 @@ class ProgramWriter:
             raise TypeError(f"formulas have no `{op.name}`")
         args = [_exact(x) for x in args]
         values = [x.value if isinstance(x, Symbol) else x for x in args]
-        with np.errstate(all="ignore"):
-            value = op.on_arrays(values, keywords)
+        value = op.on_arrays(values, keywords)
         places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
         if _kind(value) == "float" and all(self._builder.nodes[i].kind == "bool" for i in places):
             places = (self._number_of(places[0]), *places[1:])
