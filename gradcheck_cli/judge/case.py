@@ -152,9 +152,9 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         got.checks.extend(checks)
         got.findings.extend(findings)
         return
-    taken = _flushed_finding(case, evaluation)
-    if taken is not None:
-        got.findings.append(taken)
+    flush = _flushed_finding(case, evaluation)
+    if flush is not None:
+        got.findings.append(flush)
         got.checks.extend(
             _unjudged(case, evaluation, name, "flushed input") for name in _names(case, evaluation)
         )
@@ -308,13 +308,13 @@ def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | N
     """Return the block that the engine's documented approximation computes, if the output of the
     engine follows the same approximation. An output with another value belongs to another function,
     whose derivative the user may have written."""
-    found = documented_of(case, evaluation)
-    if found is None or evaluation.output is None:
+    documented = documented_of(case, evaluation)
+    if documented is None or evaluation.output is None:
         return None
     output, fmt = np.ravel(evaluation.output), FORMATS[case.dtype]
-    if not np.all(follows_output(output, found, fmt)):
+    if not np.all(follows_output(output, documented, fmt)):
         return None
-    return found.blocks.get((evaluation.mode, name))
+    return documented.blocks.get((evaluation.mode, name))
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
@@ -362,14 +362,14 @@ def flushed(case: Case) -> dict[str, Array]:
     """The inputs with zeros in place of subnormal numbers; an empty dict if no input is
     subnormal."""
     tiny = FORMATS[case.dtype].smallest_normal
-    found = dict(case.values)
+    values = dict(case.values)
     any_flushed = False
     for name, value in case.values.items():
         if value.dtype.kind == "f":
             subnormal = (value != 0) & (np.abs(value) < tiny)
-            found[name] = np.where(subnormal, 0.0, value)
+            values[name] = np.where(subnormal, 0.0, value)
             any_flushed |= bool(np.any(subnormal))
-    return found if any_flushed else {}
+    return values if any_flushed else {}
 
 
 def _flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
@@ -392,16 +392,16 @@ def _flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
     return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation)
 
 
-def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:
+def _alike(case: Case, first: Evaluation, second: Evaluation) -> bool:
     """Check whether all numbers agree in half of the digits. A nan agrees with nothing. Derivatives
     of a lost output are not compared."""
-    if not np.all(_close(case, one.output, other.output)):
+    if not np.all(_close(case, first.output, second.output)):
         return False
-    requested = ~lost_rows(case, one)
+    requested = ~lost_rows(case, first)
     return all(
-        np.all(_close(case, gradient.values, other.gradients[name].values) | ~requested)
-        for name, gradient in one.gradients.items()
-        if name in other.gradients
+        np.all(_close(case, gradient.values, second.gradients[name].values) | ~requested)
+        for name, gradient in first.gradients.items()
+        if name in second.gradients
     )
 
 

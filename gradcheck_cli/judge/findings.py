@@ -74,24 +74,24 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
     )
 
 
-def _with_directions(found: Finding, case: Case, mode: Mode) -> Finding:
+def _with_directions(finding: Finding, case: Case, mode: Mode) -> Finding:
     """Return the finding with the cotangents and directions that its numbers are products with."""
-    if found.input is None:
-        return found
-    projection, columns = case.projections[mode], found.input
+    if finding.input is None:
+        return finding
+    projection, columns = case.projections[mode], finding.input
     if mode not in SECOND:
-        given = projection.columns or {}
+        directions = projection.columns or {}
         return replace(
-            found, cotangents=_listed(projection.rows), columns=_listed(given.get(columns))
+            finding, cotangents=_listed(projection.rows), columns=_listed(directions.get(columns))
         )
-    block = HessianBlock.named(found.input, case.spec.wrt)
-    firsts, given = projection.firsts or {}, projection.columns or {}
+    block = HessianBlock.named(finding.input, case.spec.wrt)
+    firsts, directions = projection.firsts or {}, projection.columns or {}
     cotangents = _flat(projection.rows)[:1]
     return replace(
-        found,
+        finding,
         cotangents=cotangents,
         firsts=_listed(firsts.get(block.rows)),
-        columns=_listed(given.get(block.columns)),
+        columns=_listed(directions.get(block.columns)),
     )
 
 

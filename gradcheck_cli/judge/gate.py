@@ -109,15 +109,15 @@ def rules_of(
         left |= (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
     if not left.any():
         return ()
-    found: list[Pass] = []
+    passes: list[Pass] = []
     for rule, mask in _masks(g, block, judged, fmt, tolerance):
         mine = mask & left
         if mine.any():
-            found.append(_pass(rule, judged.ulps[mine]))
+            passes.append(_pass(rule, judged.ulps[mine]))
             left &= ~mine
             if not left.any():
-                return tuple(found)
-    return (*found, _pass("none", judged.ulps[left]))
+                return tuple(passes)
+    return (*passes, _pass("none", judged.ulps[left]))
 
 
 def _pass(rule: Rule, ulps: Array) -> Pass:

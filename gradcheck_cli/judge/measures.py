@@ -315,12 +315,12 @@ def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: F
     keeps."""
     if wide is None or wide.format is fmt:
         return np.zeros(g.shape, dtype=np.bool_)
-    fine, coarse = sorted((Again(g, fmt), wide), key=lambda one: one.format.unit_roundoff)
+    fine, coarse = sorted((Again(g, fmt), wide), key=lambda run: run.format.unit_roundoff)
     grows = (coarse.values != 0) & wide.speaks_of(g, block.value)
-    for one in (fine, coarse):
-        ulps = error_in_ulps(one.values, block.value, one.format)
-        grows &= np.isfinite(ulps) & lossy(ulps, one.format, ERROR_BITS)
-    error, before = (np.abs(one.values - block.value) for one in (fine, coarse))
+    for run in (fine, coarse):
+        ulps = error_in_ulps(run.values, block.value, run.format)
+        grows &= np.isfinite(ulps) & lossy(ulps, run.format, ERROR_BITS)
+    error, before = (np.abs(run.values - block.value) for run in (fine, coarse))
     beyond = error > block.error + finest_cost(wide, block, fmt)
     return np.asarray(grows & beyond & (error >= GROWS * before))
 

@@ -172,10 +172,10 @@ def _without_half(case: Case, output: Array, ulps: Array) -> Mask:
 
 def _documented_elements(case: Case, evaluation: Evaluation, output: Array) -> Mask:
     """Mark the elements that agree with an approximation that the engine documents."""
-    found = documented_of(case, evaluation)
-    if found is None:
+    documented = documented_of(case, evaluation)
+    if documented is None:
         return np.zeros(output.shape, dtype=bool)
-    return follows_output(output, found, FORMATS[case.dtype])
+    return follows_output(output, documented, FORMATS[case.dtype])
 
 
 def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> Mask:
@@ -234,12 +234,12 @@ def _inaccurate(
     worst = int(places[0])
     exact = np.ravel(truth.output)
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
-    found = documented_of(case, evaluation) if code == Codes.DOCUMENTED_APPROXIMATION else None
+    documented = documented_of(case, evaluation) if code == Codes.DOCUMENTED_APPROXIMATION else None
     if code == Codes.ILL_CONDITIONED:
         known = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}"
         what = f"{known}; explained by rounding the inputs alone"
-    elif found is not None:
-        what = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}: {documented_words(found)}"
+    elif documented is not None:
+        what = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}: {documented_words(documented)}"
     elif output[worst] == 0:
         what = f"zero, although {fmt.name} can hold the exact value"
     else:
@@ -251,7 +251,7 @@ def _inaccurate(
         code,
         f"{many}: {what}",
         evaluation=evaluation,
-        span=None if found is None else found.span,
+        span=None if documented is None else documented.span,
         entries=entries,
         more=len(places) - len(entries),
         truth_source="certified",

@@ -107,14 +107,14 @@ def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
         return None
     if any(is_far_off(case, evaluation) for evaluation in case.evaluations):
         return None
-    found: dict[tuple[str, str], Array] = {}
+    suspected: dict[tuple[str, str], Array] = {}
     for evaluation in case.evaluations:
         for name, gradient in evaluation.gradients.items():
             key = evaluation.mode, name
             if gradient.values is not None and key in case.truth.blocks:
                 off = _suspects_before_cost(gradient.values, case.truth.blocks[key], case)
-                found[key] = found[key] | off if key in found else off
-    return found
+                suspected[key] = suspected[key] | off if key in suspected else off
+    return suspected
 
 
 def _suspects_before_cost(g: Array, block: TruthBlock, case: Case) -> Array:

@@ -26,10 +26,10 @@ def judge_training(case: TrainingCase) -> tuple[tuple[Check, ...], tuple[Finding
     findings: list[Finding] = []
     for path in case.paths:
         for name in case.problem.parameters:
-            check, found = _judge_parameter(case, path, name)
+            check, finding = _judge_parameter(case, path, name)
             checks.append(check)
-            if found is not None and (path.failure is None or name == case.problem.parameters[0]):
-                findings.append(found)
+            if finding is not None and (path.failure is None or name == case.problem.parameters[0]):
+                findings.append(finding)
     return tuple(checks), tuple(findings)
 
 

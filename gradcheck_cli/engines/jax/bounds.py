@@ -109,16 +109,16 @@ def unclipped_gradients(layer: Pure, rows: Sequence[list[Any]]) -> list[Unclippe
 
 def _names(closed: core.ClosedJaxpr) -> list[str]:
     """The primitives that the walk meets."""
-    found: list[str] = []
+    names: list[str] = []
     for equation in closed.jaxpr.eqns:
         name = equation.primitive.name
         if name in OPENED:
-            found += _names(inner_of(equation))
+            names += _names(inner_of(equation))
         elif _is_short(equation):
-            found += _names(equation.params["jaxpr"])
+            names += _names(equation.params["jaxpr"])
         else:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _is_short(equation: Any) -> bool:

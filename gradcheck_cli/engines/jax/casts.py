@@ -78,11 +78,11 @@ class _Watching:
         for equation in jaxpr.eqns:
             traceback = equation.source_info.traceback
             place = self._places.of_stack(*traceback.raw_frames()) if traceback else None
-            given = [x for x in equation.invars if history(x) is not None and _is_floating(x)]
-            if not given:
+            floats = [x for x in equation.invars if history(x) is not None and _is_floating(x)]
+            if not floats:
                 continue
             made = self._results(equation, [history(x) for x in equation.invars], place or around)
-            before = narrowest(_name(x) for x in given)
+            before = narrowest(_name(x) for x in floats)
             for y, passed in zip(equation.outvars, made, strict=True):
                 if not _is_floating(y):
                     continue
@@ -98,17 +98,17 @@ class _Watching:
     ) -> list[History]:
         """The histories of the results of an equation. In a loop, every number may depend on every
         other."""
-        given = _joined(followed)
+        history = _joined(followed)
         parts = LOOPS.get(equation.primitive.name)
         if parts is None:
             inner = inner_of(equation)
             if inner is not None:
-                return [one or given for one in self.follow(inner, followed, place)]
+                return [one or history for one in self.follow(inner, followed, place)]
         for part in parts or ():
             found = equation.params[part]
             for one in found if isinstance(found, tuple) else (found,):
-                given |= _joined(self.follow(one, [given] * len(one.in_avals), place))
-        return [given] * len(equation.outvars)
+                history |= _joined(self.follow(one, [history] * len(one.in_avals), place))
+        return [history] * len(equation.outvars)
 
 
 def _rounded_to(equation: Any) -> str | None:

@@ -17,12 +17,12 @@ def uncut(layer: Pure) -> list[GradientBarrier]:
     places = Places(__name__)
     seen = Walk(layer.call, layer.arrays, places)
     jax.eval_shape(seen, *layer.arrays)
-    found = []
+    barriers = []
     for place in list(seen.stops)[:MOST_CUTS]:
         _, pull = layer.vjp(Walk(layer.call, layer.arrays, places, opened=place))
         gradients: dict[str, Array | None] = {
             name: np.asarray(grad).astype(np.float64).reshape(-1)
             for name, grad in zip(layer.wrt, pull(layer.bars), strict=True)
         }
-        found.append(GradientBarrier("jax.lax.stop_gradient()", place, gradients))
-    return found
+        barriers.append(GradientBarrier("jax.lax.stop_gradient()", place, gradients))
+    return barriers

@@ -20,17 +20,17 @@ def placed(placement: Placement) -> Iterator[None]:
         with default_variable(
             "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
         ):  # or it takes 3/4 of the memory
-            found = jax.devices(placement.kind)
+            devices = jax.devices(placement.kind)
     except RuntimeError:
-        found = []
-    if placement.index >= len(found):
+        devices = []
+    if placement.index >= len(devices):
         raise EngineFault(
-            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: pip "
+            f"JAX {jax.__version__} finds {len(devices)} devices of the kind {placement.kind}: pip "
             "install 'jax[cuda12]' installs the libraries for them"
         )
     precision = "highest" if placement.matmul == "full" else "tensorfloat32"
     wanted = {
-        "jax_default_device": found[placement.index],
+        "jax_default_device": devices[placement.index],
         "jax_default_matmul_precision": precision,
     }
     before = {name: getattr(jax.config, name) for name in wanted}

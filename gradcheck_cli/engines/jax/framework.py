@@ -118,9 +118,9 @@ class EquationsVJP(JaxVJP):
         def plain(arrays: dict[str, Any], sources: list[Any]) -> tuple[list[Any], Any, Any]:
             return JaxVJP(self._fw, Closure(code, arrays), sources).linearized(used)
 
-        found: tuple[list[Any], Any, Any]
-        found = self._equations(code, used, plain, self._closure.arrays, self._sources)
-        return found
+        result: tuple[list[Any], Any, Any]
+        result = self._equations(code, used, plain, self._closure.arrays, self._sources)
+        return result
 
     def _applied(self, back: Any, bars: list[Any]) -> Any:
         return self._equations(self._closure.code, "vjp", call, back, bars)
@@ -186,9 +186,9 @@ class Jax:
         def plain(arrays: dict[str, Any], *pairs: Any) -> tuple[list[Any], list[Any], Any]:
             return self._jvp(Closure(code, arrays), *pairs)
 
-        found: tuple[list[Any], list[Any], Any]
-        found = self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
-        return found
+        result: tuple[list[Any], list[Any], Any]
+        result = self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
+        return result
 
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -286,9 +286,9 @@ class CompiledJax(Jax):
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if any(isinstance(primal, self.jax.core.Tracer) for primal in primals):
             return super().jvp(function, primals, tangents)
-        found: tuple[list[Any], list[Any], Any]
-        found = self._tangents(function, list(primals), list(tangents))
-        return found
+        result: tuple[list[Any], list[Any], Any]
+        result = self._tangents(function, list(primals), list(tangents))
+        return result
 
     def _pull(self, function: Function, sources: list[Any], cotangents: list[Any]) -> Pulled:
         made = JaxVJP(self, function, sources)

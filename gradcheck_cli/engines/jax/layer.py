@@ -147,10 +147,10 @@ class JaxSubject(LayerSubject):
     def _layer_and_arguments(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and the arguments with which it is called besides its inputs."""
         implementation = self.request.implementation
-        found, args, kwargs = constructed(load_layer(implementation), implementation)
-        if not callable(found):
-            raise not_callable(found, implementation)
-        return found, args, kwargs
+        layer, args, kwargs = constructed(load_layer(implementation), implementation)
+        if not callable(layer):
+            raise not_callable(layer, implementation)
+        return layer, args, kwargs
 
     def _values(self) -> dict[str, Array]:
         """The inputs, and the layer's own arrays if it is a tree of arrays. Arrays without a value
@@ -250,15 +250,15 @@ class JaxSubject(LayerSubject):
         args, kwargs = self._arguments({name: arrays[name] for name in self._names})
         with np.errstate():  # which the function may set
             result = called(self._tree.filled(arrays), args, kwargs)
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         for name, array in self._results.read(result):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
                 array = jax.numpy.stack([array.real, array.imag], axis=-1)
                 self.complex_outputs.add(name)
             # converting a JAX array again would add an operation to the program
-            found[name] = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
-        self.output_names = list(found)
-        return list(found.values())
+            outputs[name] = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
+        self.output_names = list(outputs)
+        return list(outputs.values())
 
     def evaluated(self, what: str, names: tuple[str, ...], function: Callable[..., Any]) -> Any:
         """The first function that was made for this key, in the form in which it runs."""
@@ -328,13 +328,13 @@ class JaxSubject(LayerSubject):
                 return np.stack([self.flat(self._program(self.inputs(one))) for one in many])
         started = time.process_time()
         if self.is_held or self._constants.found:
-            found = super().several(many)
+            outputs = super().several(many)
         else:
             self.stencils.looped += len(many)
             with self.ready({}):  # once: only random numbers can differ between calls
-                found = np.stack([self._value_at(values) for values in many])
+                outputs = np.stack([self._value_at(values) for values in many])
         self._looped_s += time.process_time() - started
-        return found
+        return outputs
 
     def _traced(self, values: Values) -> Callable[..., Any] | None:
         """The value as a compiled program: otherwise finite differences of a layer that traces a
@@ -385,9 +385,9 @@ class JaxSubject(LayerSubject):
             del inputs, arrays
             dtypes: dict[str, str] = {}
             for i in range(len(passes)):
-                one = self.result(output, wrt, [passes.pop(0)], self.numbers)
-                dtypes.update(one.dtypes)
-                call.each(i, {**one.row(0), **none})
+                result = self.result(output, wrt, [passes.pop(0)], self.numbers)
+                dtypes.update(result.dtypes)
+                call.each(i, {**result.row(0), **none})
             return CallResult(output, dtypes=dtypes, random=random)
 
     def _by_rows(

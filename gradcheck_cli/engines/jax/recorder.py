@@ -82,12 +82,12 @@ class JaxRecorder:
         self._alone = False  # whether its arguments are made outside of its compiled call
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
-        given: list[bool] = []
+        is_present: list[bool] = []
 
         def results(*xs: Any) -> list[Any]:
-            found = function(*xs)
-            given[:] = [y is not None for y in found]
-            return [y for y in found if y is not None]
+            outputs = function(*xs)
+            is_present[:] = [y is not None for y in outputs]
+            return [y for y in outputs if y is not None]
 
         whole = self.sees_calls and replaces(EQUATIONS)
         calls: AbstractContextManager[list[Any]] = whole_calls() if whole else nullcontext([])
@@ -101,7 +101,7 @@ class JaxRecorder:
         self._stored = None if whole else []
         slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
         self._attribute_sums()
-        return [next(slots) if present else None for present in given]
+        return [next(slots) if present else None for present in is_present]
 
     def enter(self, node: int) -> None:
         self._scopes.enter_context(jax.named_scope(f"{SCOPE}{node}"))
@@ -247,15 +247,15 @@ class JaxRecorder:
         of a module. It runs in NumPy, because JAX would compile one for each turn; JAX
         differentiates it."""
 
-        def wide(given: Sequence[Array]) -> list[Array]:
-            return [np.asarray(function(np, *map(np.asarray, given)))]
+        def wide(operands: Sequence[Array]) -> list[Array]:
+            return [np.asarray(function(np, *map(np.asarray, operands)))]
 
-        def live(given: Sequence[Any]) -> list[Any]:
-            return [function(jax.numpy, *given)]
+        def live(operands: Sequence[Any]) -> list[Any]:
+            return [function(jax.numpy, *operands)]
 
-        def low(given: Sequence[Any]) -> list[Any]:
+        def low(operands: Sequence[Any]) -> list[Any]:
             with jax.enable_x64(True):  # the user's run in float64 may be over
-                return [jax.device_put(y) for y in wide(given)]
+                return [jax.device_put(y) for y in wide(operands)]
 
         step = Step(name, tuple(args), (), low, wide, partial(on_places, wide), True, live=live)
         return self._add(step)[0]
@@ -268,12 +268,12 @@ class JaxRecorder:
         name, kernel = equation.primitive.name, partial(solved, **equation.params)
         like = self._value(args[-1]).dtype
 
-        def wide(given: Sequence[Array]) -> list[Array]:
-            return [np.asarray(kernel(*map(np.asarray, given)))]
+        def wide(operands: Sequence[Array]) -> list[Array]:
+            return [np.asarray(kernel(*map(np.asarray, operands)))]
 
-        def low(given: Sequence[Any]) -> list[Any]:
+        def low(operands: Sequence[Any]) -> list[Any]:
             with jax.enable_x64(True):
-                return [jax.device_put(y.astype(like)) for y in wide(given)]
+                return [jax.device_put(y.astype(like)) for y in wide(operands)]
 
         phase: Phase = "backward" if backward else "forward"
         exact = partial(on_balls, kernel)
@@ -351,12 +351,12 @@ class JaxRecorder:
 def _live(jaxpr: Any) -> list[Any]:
     """The equations that the results depend on, in order."""
     wanted = {x for x in jaxpr.outvars if not isinstance(x, core.Literal)}
-    found: list[Any] = []
+    used: list[Any] = []
     for equation in reversed(jaxpr.eqns):
         if not wanted.isdisjoint(equation.outvars):
             wanted.update(x for x in equation.invars if not isinstance(x, core.Literal))
-            found.append(equation)
-    return found[::-1]
+            used.append(equation)
+    return used[::-1]
 
 
 def _stored(jaxpr: Any, live: Sequence[Any], results: Sequence[bool]) -> set[Any]:
@@ -387,11 +387,11 @@ def _call(primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that runs the primitive. A primitive that is a loop in Python, such as a gamma
     sampler, would be traced and compiled at each call, so it is compiled once for each shape and
     dtype."""
-    given = tuple(params.items())
-    if all(isinstance(value, bool | int | float | str) for _, value in given):
+    settings = tuple(params.items())
+    if all(isinstance(value, bool | int | float | str) for _, value in settings):
         inner = getattr(primitive.impl, "func", primitive.impl)  # of a partial
         if inner.__name__ != "apply_primitive":
-            return _compiled(primitive, given)
+            return _compiled(primitive, settings)
     return partial(primitive.bind, **params)
 
 
@@ -433,16 +433,16 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
     """The results in float64, by NumPy if it has the operation, because NumPy compiles nothing. A
     primitive of another package that only works in its own dtypes runs in these."""
     primitive, params = equation.primitive, equation.params
-    given = _with_complex(equation, args)
+    operands = _with_complex(equation, args)
     has_pairs = any(map(_is_complex, (*equation.invars, *equation.outvars)))
     kernel = None if has_pairs else KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
         try:
-            return [np.asarray(kernel(*map(np.asarray, given), **params))]
+            return [np.asarray(kernel(*map(np.asarray, operands), **params))]
         except TypeError:  # the kernel does not support these arguments
             pass
     with jax.enable_x64(True):
-        arrays = [jax.numpy.asarray(x) for x in given]
+        arrays = [jax.numpy.asarray(x) for x in operands]
     wider = wide_parameters(primitive.name, params)
     try:
         return [as_numbers(np.asarray(y)) for y in _results(primitive, wider, arrays)]

@@ -65,8 +65,8 @@ def is_complex(leaf: Any) -> bool:
 
 def parts(container: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a result that is a Python container or one of the user's own trees."""
-    found = list(parts_of_container(container))
-    if not found and container is not None:
+    named = list(parts_of_container(container))
+    if not named and container is not None:
         leaves = jax.tree_util.tree_flatten_with_path(container)[0]
-        found = [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves if path]
-    yield from found
+        named = [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves if path]
+    yield from named

@@ -55,8 +55,8 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
     shape = program.result.shape
     rows = [fw.array(row) for row in directions_of(problem.projection.rows, shape)]
 
-    def derivative(*given: Any) -> list[Any]:
-        inputs = dict(zip(names, given[len(rows) :], strict=True))
+    def derivative(*arguments: Any) -> list[Any]:
+        inputs = dict(zip(names, arguments[len(rows) :], strict=True))
 
         def output(moved: Sequence[Any], _: Mark) -> Targets:
             own = {**inputs, **dict(zip(problem.wrt, moved, strict=True))}
@@ -66,7 +66,7 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
         (y,), _, vjp = fw.vjp(output, [inputs[name] for name in problem.wrt])
         recorder.derive()
         outputs = [y]
-        for row in given[: len(rows)]:
+        for row in arguments[: len(rows)]:
             outputs += vjp([row], again=True)
         return [*inputs.values(), *outputs]
 

@@ -46,27 +46,27 @@ def _run(
     """The value of every node, with the arrays `moved` in place of the inputs `names`. `mark` marks
     every floating value with its node."""
     program = prepared.program
-    given = {**inputs, **dict(zip(names, moved, strict=True))}
+    by_name = {**inputs, **dict(zip(names, moved, strict=True))}
     if mark is None:
-        return prepared.run([given[name] for name in program.inputs])
+        return prepared.run([by_name[name] for name in program.inputs])
 
     def marked(index: int, value: Any) -> Any:
         floating = program.nodes[index].kind == "float" and hasattr(value, "shape")
         return mark(index, value) if floating else value
 
-    own = [marked(index, given[name]) for name, index in program.inputs.items()]
+    own = [marked(index, by_name[name]) for name, index in program.inputs.items()]
     return prepared.run(own, leave=marked)
 
 
-def directions_of(given: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
-    if given is None:
+def directions_of(directions: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
+    if directions is None:
         size = int(np.prod(shape, dtype=np.int64))
         for i in range(size):  # the rows of the identity
             row = np.zeros(size)
             row[i] = 1.0
             yield row.reshape(shape)
     else:
-        yield from given
+        yield from directions
 
 
 def stacked(

@@ -111,9 +111,9 @@ def _failed_alike(execution: Execution, entry: float, target: float, format: Flo
     return bool(abs(again - entry) <= max(abs(entry - target), float(format.ulp(target))))
 
 
-def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array:
-    if given is not None:
-        return np.asarray(given[index])
+def _direction(directions: Array | None, index: int, shape: tuple[int, ...]) -> Array:
+    if directions is not None:
+        return np.asarray(directions[index])
     unit = np.zeros(int(np.prod(shape, dtype=np.int64)))
     unit[index] = 1.0
     return unit.reshape(shape)

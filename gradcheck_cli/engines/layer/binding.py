@@ -136,12 +136,12 @@ def parameters_of(function: Any) -> list[inspect.Parameter] | None:
     if type(function) is not FunctionType or vars(function):  # it may state those of another
         return _own_parameters(function)
     stated = (function.__code__, function.__defaults__, function.__kwdefaults__)
-    before, found = _READ.get(function, ((), None))
+    before, parameters = _READ.get(function, ((), None))
     if not before or any(map(is_not, before, stated)):
-        found = _own_parameters(function)
-        if found is not None:
-            _READ[function] = stated, found
-    return found
+        parameters = _own_parameters(function)
+        if parameters is not None:
+            _READ[function] = stated, parameters
+    return parameters
 
 
 def _own_parameters(function: Any) -> list[inspect.Parameter] | None:

@@ -29,11 +29,11 @@ def parting(runs: Sequence[Callable[[], object]]) -> Place | None:
         found = list(map(_instructions, runs))
     except _TooMany:
         return None
-    for one, other in pairwise(found):
-        together = zip_longest(one, other)
+    for run, next_run in pairwise(found):
+        together = zip_longest(run, next_run)
         index = next((i for i, (a, b) in enumerate(together) if a != b), 0)
         if index:
-            code, instruction = one[index - 1]
+            code, instruction = run[index - 1]
             return Places().of_stack([code], [instruction])
     return None
 
@@ -41,13 +41,13 @@ def parting(runs: Sequence[Callable[[], object]]) -> Place | None:
 def _instructions(run: Callable[[], object]) -> Instructions:
     """The instructions of the user's code that a run executes, in order. Raises what the run
     raises, and _TooMany."""
-    found: Instructions = []
+    executed: Instructions = []
 
     def note(frame: FrameType, event: str, arg: Any) -> Any:
         if event == "opcode":
-            if len(found) >= MOST:
+            if len(executed) >= MOST:
                 raise _TooMany
-            found.append((frame.f_code, frame.f_lasti))
+            executed.append((frame.f_code, frame.f_lasti))
         return note
 
     def enter(frame: FrameType, event: str, arg: Any) -> Any:
@@ -62,4 +62,4 @@ def _instructions(run: Callable[[], object]) -> Instructions:
         run()
     finally:
         sys.settrace(before)
-    return found
+    return executed

@@ -41,29 +41,29 @@ def captures(function: Any) -> tuple[Capture, ...]:
     user's classes reach. Each object appears once. Two objects never share a name, and no object
     has the name of a required argument of `function`. The caller ignores modules, classes and plain
     numbers."""
-    found: dict[int, Capture] = {}
+    by_id: dict[int, Capture] = {}
     # A default is captured under the name of its argument.
     names = required_of(function)
     seen: set[int] = set()
     pending: list[tuple[str, Any]] = [("", function)]
     while pending:
-        owner, one = pending.pop()
-        if id(one) in seen:
+        owner, holder = pending.pop()
+        if id(holder) in seen:
             continue
-        seen.add(id(one))
-        for name, value, put in _names_in(one):
+        seen.add(id(holder))
+        for name, value, put in _names_in(holder):
             if _leads_on(value):
                 pending.append((name, value))
                 continue
-            if id(value) not in found:
+            if id(value) not in by_id:
                 unique = name if name not in names else f"{owner or 'self'}.{name}"
                 while unique in names:
                     unique += "_"
                 names.add(unique)
-                found[id(value)] = Capture(unique, value)
+                by_id[id(value)] = Capture(unique, value)
             if put is not None:
-                found[id(value)].puts.append(put)
-    return tuple(found.values())
+                by_id[id(value)].puts.append(put)
+    return tuple(by_id.values())
 
 
 def _leads_on(value: Any) -> bool:

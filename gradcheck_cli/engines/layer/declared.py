@@ -157,21 +157,21 @@ class Declared:
         """The run at the layer's own point."""
         with temporarily(self, is_recording=True):
             yield
-        for index, one in self.found.items():
+        for index, declared in self.found.items():
             if index not in self._formulas:
-                for call in one.calls:
-                    call.slopes = _slopes(one.design, call)
+                for call in declared.calls:
+                    call.slopes = _slopes(declared.design, call)
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
         """A run at another point. Raises NotDeclarable if it makes fewer calls than were
         recorded."""
-        for one in self.found.values():
-            one.next = 0
+        for declared in self.found.values():
+            declared.next = 0
         yield
-        for one in self.found.values():
-            if one.next != one.count:
-                raise _other_calls(one)
+        for declared in self.found.values():
+            if declared.next != declared.count:
+                raise _other_calls(declared)
 
     # What a run meets
 
@@ -201,46 +201,46 @@ class Declared:
     ) -> Any:
         """The result of a call that detaches `value`. `same` compares two such values; `stops`: it
         also stops tangents of forward mode."""
-        one = self.found[index]
+        declared = self.found[index]
         if self.is_recording:
-            _check_count(one)
-            one.cuts.append(copy(value))
-            one.stops_tangents &= stops
-            one.places[place] = None
+            _check_count(declared)
+            declared.cuts.append(copy(value))
+            declared.stops_tangents &= stops
+            declared.places[place] = None
             return value
-        if one.next >= len(one.cuts):
-            raise _other_calls(one)
-        kept = one.cuts[one.next]
-        one.next += 1
+        if declared.next >= len(declared.cuts):
+            raise _other_calls(declared)
+        kept = declared.cuts[declared.next]
+        declared.next += 1
         if not same(value, kept):
-            one.moved[place] = None
+            declared.moved[place] = None
         return copy(kept)
 
     def declared_results(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
         """The results of a declared function, flattened; None if the call returns its own
         results."""
-        one = self.found[index]
+        declared = self.found[index]
         if self.is_recording:
-            _check_count(one)
-            one.calls.append(_Call(given, pull))
-            one.places[place] = None
+            _check_count(declared)
+            declared.calls.append(_Call(given, pull))
+            declared.places[place] = None
             return None
-        if one.next >= len(one.calls):
-            raise _other_calls(one)
-        call = one.calls[one.next]
-        one.next += 1
+        if declared.next >= len(declared.calls):
+            raise _other_calls(declared)
+        call = declared.calls[declared.next]
+        declared.next += 1
         if {n: a.shape for n, a in call.given.args.items()} != {
             n: a.shape for n, a in given.args.items()
         }:
-            raise NotDeclarable(one.design, "is called with arrays of different shapes nearby")
+            raise NotDeclarable(declared.design, "is called with arrays of different shapes nearby")
         if index in self._formulas:
             return self._by_formula(index, call, given)
-        found = call.given.results.copy()
+        results = call.given.results.copy()
         for name, slope in call.slopes.items():
             moved = (given.args[name] - call.given.args[name]).reshape(-1)
             if np.any(moved):
-                found += slope @ moved if slope.ndim == 2 else slope * moved
-        return found
+                results += slope @ moved if slope.ndim == 2 else slope * moved
+        return results
 
     def _by_formula(self, index: int, call: _Call, given: Given) -> Array:
         design, formula, before = self.found[index].design, self._formulas[index], call.given
@@ -254,9 +254,9 @@ class Declared:
         return np.asarray(before.results + (there - here).reshape(-1))
 
 
-def _check_count(one: _One) -> None:
-    if one.count >= MOST_CALLS:
-        raise NotDeclarable(one.design, f"is called more than {MOST_CALLS} times")
+def _check_count(declared: _One) -> None:
+    if declared.count >= MOST_CALLS:
+        raise NotDeclarable(declared.design, f"is called more than {MOST_CALLS} times")
 
 
 def _other_calls(one: _One) -> NotDeclarable:
@@ -277,20 +277,20 @@ def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
             if any(row[place] is not None for row in rows)
         }
     diagonal = call.pull(np.ones(size))
-    found = {n: g for n, g in zip(args, diagonal, strict=True) if g is not None}
+    slopes = {n: g for n, g in zip(args, diagonal, strict=True) if g is not None}
     rng = generator(size, 31)
     for _ in range(DRAWS):
         along = signs(rng, size)
         for name, gradient in zip(args, call.pull(along), strict=True):
-            if gradient is None and name not in found:
+            if gradient is None and name not in slopes:
                 continue
-            slope = found.get(name)
+            slope = slopes.get(name)
             if slope is None or gradient is None or slope.size != size:
                 raise _too_large(design, size)
             scale = SAME * np.max(np.abs(slope), initial=0.0)
             if not np.all(np.abs(gradient.reshape(-1) - along * slope.reshape(-1)) <= scale):
                 raise _too_large(design, size)
-    return {name: slope.reshape(-1) for name, slope in found.items()}
+    return {name: slope.reshape(-1) for name, slope in slopes.items()}
 
 
 def _filled(gradient: Array | None, arg: Array) -> Array:

@@ -208,7 +208,7 @@ class FrameworkLayer(ABC):
     def bind_leaves(self, leaves: Iterable[Leaf]) -> None:
         """Binds the leaves, and widens the domain of each to contain its own numbers after
         rounding."""
-        found = []
+        bound = []
         for leaf in leaves:
             if leaf.name in self.request.complex_inputs:
                 leaf = replace(leaf, is_complex=True)
@@ -216,11 +216,11 @@ class FrameworkLayer(ABC):
             if (low, high) != EVERYWHERE and leaf.is_floating:
                 low = float(np.nanmin(leaf.kept, initial=low))
                 leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.kept, initial=high)))
-            found.append(leaf)
-        self._bound = tuple(found)
+            bound.append(leaf)
+        self._bound = tuple(bound)
         self._set_leaves(self._bound)
-        self.shapes = {leaf.name: leaf.shape for leaf in found}
-        if any(leaf.is_complex for leaf in found):
+        self.shapes = {leaf.name: leaf.shape for leaf in bound}
+        if any(leaf.is_complex for leaf in bound):
             self.notes += (self.complex_gradients,)
 
     def differentiate(self, names: Collection[str]) -> None:
@@ -256,15 +256,15 @@ class FrameworkLayer(ABC):
 
     def described(self, arrays: Sequence[Any], numbered: bool = True) -> tuple[Output, ...]:
         """The outputs of the first call. Without `numbered`, some have shapes but no numbers."""
-        found: list[Output] = []
+        outputs: list[Output] = []
         start = 0
         for name, array in zip(self.output_names, arrays, strict=True):
             shape = tuple(int(n) for n in array.shape)
             dtype, is_complex = self.fw.dtype_of(array), name in self.complex_outputs
-            found.append(Output(name, shape, dtype, start, is_complex))
-            start += found[-1].size
+            outputs.append(Output(name, shape, dtype, start, is_complex))
+            start += outputs[-1].size
         self.first_value = self.flat(arrays) if numbered and start <= MANY else None
-        return tuple(found)
+        return tuple(outputs)
 
     def cotangents(
         self,
@@ -273,16 +273,16 @@ class FrameworkLayer(ABC):
         layout: Layout = "contiguous",
     ) -> list[Any]:
         """The parts of a row (m,) that belong to each output."""
-        found: list[Any] = []
+        cotangents: list[Any] = []
         for output in self.outputs:
             part = row[output.start : output.start + output.size].reshape(output.shape)
             unused = used is not None and output.name not in used
             if unused and not self.every_output_has_a_cotangent:
-                found.append(None)
+                cotangents.append(None)
             else:
                 part = np.zeros(output.shape) if unused else part
-                found.append(self.cotangent(part, output, layout))
-        return found
+                cotangents.append(self.cotangent(part, output, layout))
+        return cotangents
 
     def function(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Targets]:
         """The layer as a function of some of its leaves."""

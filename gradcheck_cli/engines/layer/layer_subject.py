@@ -158,11 +158,11 @@ class LayerSubject(FrameworkLayer, Subject):
             random = call.watch and self.has_drawn(graph.inputs, draws)
             accumulated = self.accumulated(graph.inputs) if call.watch else ()
             del graph, written
-            found = CallResult(output, dtypes=seen.dtypes)
+            result = CallResult(output, dtypes=seen.dtypes)
             if call.each is None:
-                found = self.result(output, wrt, seen.passes, self.fw.numpy)
+                result = self.result(output, wrt, seen.passes, self.fw.numpy)
             return replace(
-                found,
+                result,
                 changed=changed,
                 changed_later=later,
                 upstream_changed=seen.spoilt,
@@ -213,10 +213,10 @@ class LayerSubject(FrameworkLayer, Subject):
             else:
                 if not keep and not call.watch:
                     graph.let_go()
-                one = self.result(output, wrt, [grads], self.numbers)
-                seen.dtypes.update(one.dtypes)
-                call.each(i, one.row(0))
-                del one
+                result = self.result(output, wrt, [grads], self.numbers)
+                seen.dtypes.update(result.dtypes)
+                call.each(i, result.row(0))
+                del result
             del grads  # whose memory is needed for what comes next
 
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
@@ -308,9 +308,9 @@ class LayerSubject(FrameworkLayer, Subject):
         """The answer of a layer without a reverse mode: that of its forward, and rows of its
         Jacobian, whose columns forward mode gives. Raises Unsupported where there are too many."""
         forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
-        found = self._call_result(forward)
+        result = self._call_result(forward)
         if call.cotangents is None or not call.tracking:
-            return found
+            return result
         wrt = self.wrt if call.wrt is None else call.wrt
         leaves = [leaf for name in wrt for leaf in self.leaves if leaf.name == name]
         count = sum(leaf.size for leaf in leaves)
@@ -320,18 +320,18 @@ class LayerSubject(FrameworkLayer, Subject):
                 f"take {count} passes, more than {MOST_COLUMNS}"
             )
         used = np.zeros(call.cotangents.shape[1])  # zeros for outputs that are not used
-        for one in self.outputs:
-            named = call.used_outputs is None or one.name in call.used_outputs
-            used[one.start : one.start + one.size] = named
+        for output in self.outputs:
+            named = call.used_outputs is None or output.name in call.used_outputs
+            used[output.start : output.start + output.size] = named
         rows = call.cotangents * used
         with self.forward_mode(wrt), np.errstate(all="ignore"):
             by_leaf = {leaf.name: rows @ self.columns(leaf, call.values) for leaf in leaves}
-        found = replace(found, gradients=by_leaf)
+        result = replace(result, gradients=by_leaf)
         if call.each is None:
-            return found
+            return result
         for i in range(len(call.cotangents)):
-            call.each(i, found.row(i))
-        return replace(found, gradients={})
+            call.each(i, result.row(i))
+        return replace(result, gradients={})
 
     def columns(self, leaf: Leaf, values: Mapping[str, Array]) -> Array:
         """The Jacobian with respect to one leaf, (m, n), by forward mode along each of its entries.
@@ -354,10 +354,10 @@ class LayerSubject(FrameworkLayer, Subject):
             return np.concatenate([np.full(y.size, part is not None) for y, part in parts])
 
     def _jvp_of(self, tangents: Mapping[str, Array]) -> Array | None:
-        found = self._parts(tangents)
-        if found and all(part is None for part in found):
+        tangent_parts = self._parts(tangents)
+        if tangent_parts and all(part is None for part in tangent_parts):
             return None
-        return self._joined(found)
+        return self._joined(tangent_parts)
 
     def _parts(self, tangents: Mapping[str, Array]) -> list[Any]:
         """The tangent of each output, or None if it has none."""
@@ -420,20 +420,20 @@ class LayerSubject(FrameworkLayer, Subject):
                 dict(zip(names, along, strict=True)),
                 dict(zip(moving, other, strict=True)),
             )
-            pairs = [[given.get(name) for name in every] for given in (others, by_name)]
+            pairs = [[moves.get(name) for name in every] for moves in (others, by_name)]
             return forward_over_forward(self.fw, self.function(every, inputs), primals, *pairs)
 
         with self.ready({}), self.forward_mode((*names, *moving)):
             along, other = (
-                [self.leaf_array(name, part) for name, part in given.items()]
-                for given in (tangents, firsts)
+                [self.leaf_array(name, part) for name, part in moves.items()]
+                for moves in (tangents, firsts)
             )
             what = forward_over_forward.__name__
             evaluated = self.evaluated(what, (*names, "along", *moving), product)
-            found = evaluated(self.inputs({}), along, other)
-            if all(part is None for part in found):
+            second = evaluated(self.inputs({}), along, other)
+            if all(part is None for part in second):
                 return None
-            return float(row @ self._joined(found))
+            return float(row @ self._joined(second))
 
     def double_vjp(self, row: Array, tangents: Mapping[str, Array]) -> Array:
         wrt = self.wrt
@@ -549,12 +549,12 @@ class LayerSubject(FrameworkLayer, Subject):
         if "complex" in str(value.dtype) and not self.shows_pairs:
             return None
         try:
-            found = value if isinstance(value, np.ndarray) else self.fw.numpy(value)
+            array = value if isinstance(value, np.ndarray) else self.fw.numpy(value)
         except Exception:  # what stands for numbers while a function is traced has none
             return None
-        if found.dtype.kind == "c":
-            found = as_pairs(found)
-        return np.array(found) if found.dtype.kind in "fiub" else None
+        if array.dtype.kind == "c":
+            array = as_pairs(array)
+        return np.array(array) if array.dtype.kind in "fiub" else None
 
     # What is declared as meant
 

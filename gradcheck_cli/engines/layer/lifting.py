@@ -157,9 +157,9 @@ class _Lifting:
 
     def _at(self, slot: int) -> Any:
         """The symbol of a slot, or its value if it is a constant."""
-        found = self._symbols.get(slot)
-        if found is not None:
-            return found
+        symbol = self._symbols.get(slot)
+        if symbol is not None:
+            return symbol
         native = self._execution.slots[slot].native
         return native if isinstance(native, (bool, int, float)) else self._execution.values(slot)
 
@@ -359,10 +359,10 @@ class _AnywhereLifting(_Lifting):
         return Lifted(self._writer.program(*found), self._writer.constants)
 
     def _output(self, slot: int) -> Symbol:
-        found = self._at(slot)
-        if isinstance(found, Symbol):
-            return found
-        return self._writer.constant(np.asarray(found, np.float64))
+        value = self._at(slot)
+        if isinstance(value, Symbol):
+            return value
+        return self._writer.constant(np.asarray(value, np.float64))
 
     def _step(self, step: Step) -> None:
         if not self._lost.isdisjoint(step.args):

@@ -56,24 +56,24 @@ def load_layer(implementation: Implementation) -> Any:
     if implementation.live is not None:
         return implementation.live
     _prepare(implementation)
-    found = _load_target(implementation)
-    if inspect.isfunction(found) and not inspect.signature(found).parameters:
+    layer = _load_target(implementation)
+    if inspect.isfunction(layer) and not inspect.signature(layer).parameters:
         with on_the_path(implementation), np.errstate():
-            return found()
-    return found
+            return layer()
+    return layer
 
 
 def constructed(
-    found: Any, implementation: Implementation
+    layer: Any, implementation: Implementation
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The layer that `load_layer` found, and its args and kwargs for every call. If it is a class
     or a method of one, an object is made: args, and those of kwargs that the constructor takes, go
     to the constructor."""
     kwargs = dict(implementation.kwargs)
-    method = found.name if isinstance(found, MethodOf) else ""
-    cls = found.cls if isinstance(found, MethodOf) else found
+    method = layer.name if isinstance(layer, MethodOf) else ""
+    cls = layer.cls if isinstance(layer, MethodOf) else layer
     if not inspect.isclass(cls):
-        return found, implementation.args, kwargs
+        return layer, implementation.args, kwargs
     own, later = for_the_call(cls, kwargs, method)
     with np.errstate():
         made = called(cls, implementation.args, own)
@@ -102,15 +102,15 @@ def _load_target(implementation: Implementation) -> Any:
     place, _, name = implementation.target.partition(":")
     with on_the_path(implementation), np.errstate():  # which a module may set
         if place.endswith(".py"):
-            found: Any = _from_file(_file(implementation), place)
+            target: Any = _from_file(_file(implementation), place)
         else:
-            found = _imported(place)
-    owner, part = found, ""
+            target = _imported(place)
+    owner, part = target, ""
     for part in name.split(".") if name else ():
-        owner, found = found, _member(found, part, place)
+        owner, target = target, _member(target, part, place)
     if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, part, None)):
         return MethodOf(owner, part)
-    return found
+    return target
 
 
 @contextmanager
@@ -189,12 +189,12 @@ def _imported(name: str) -> ModuleType:
         raise NoSuchLayer(f"there is no module `{error.name}`") from error
 
 
-def not_callable(found: Any, implementation: Implementation) -> NoSuchLayer:
+def not_callable(layer: Any, implementation: Implementation) -> NoSuchLayer:
     """The exception for a target that is not a layer."""
-    message = f"{implementation.target} is of type {type(found).__name__}, which cannot be called"
-    is_pair = all(callable(getattr(found, name, None)) for name in ("forward", "backward"))
+    message = f"{implementation.target} is of type {type(layer).__name__}, which cannot be called"
+    is_pair = all(callable(getattr(layer, name, None)) for name in ("forward", "backward"))
     pair = "`forward` and `backward` in NumPy are a layer of the engine `numpy`" if is_pair else ""
-    return NoSuchLayer(message, pair or callable_names(found))
+    return NoSuchLayer(message, pair or callable_names(layer))
 
 
 def _member(owner: Any, name: str, place: str) -> Any:
@@ -217,9 +217,9 @@ def callable_names(owner: Any) -> str:
 
 def _callables(owner: Any) -> list[str]:
     """The public names of a module or class that can be called. Imported names come last."""
-    found = {name: getattr(owner, name, None) for name in dir(owner) if name[0] != "_"}
+    attributes = {name: getattr(owner, name, None) for name in dir(owner) if name[0] != "_"}
     own = getattr(owner, "__name__", None)
     return sorted(
-        (name for name, value in found.items() if callable(value)),
-        key=lambda name: getattr(found[name], "__module__", own) != own,
+        (name for name, value in attributes.items() if callable(value)),
+        key=lambda name: getattr(attributes[name], "__module__", own) != own,
     )

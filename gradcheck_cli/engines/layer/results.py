@@ -65,11 +65,11 @@ class Results:
             every = [(WHOLE, result)]
         else:
             every = list(flattened(result, self.is_array, parts=self._parts))
-        found = [(name, array) for name, array in every if self._is_floating(array)]
-        shapes = [(name, tuple(getattr(array, "shape", ()))) for name, array in found]
+        outputs = [(name, array) for name, array in every if self._is_floating(array)]
+        shapes = [(name, tuple(getattr(array, "shape", ()))) for name, array in outputs]
         if self._first is None:
-            if not found or (not self._empty and all(0 in shape for _, shape in shapes)):
-                raise self._missing_output(result, found)
+            if not outputs or (not self._empty and all(0 in shape for _, shape in shapes)):
+                raise self._missing_output(result, outputs)
             self._first = shapes
             self.notes = tuple(self._sentence_on_numbers(result))
         elif shapes != self._first and not _agree(self._first, shapes):
@@ -77,7 +77,7 @@ class Results:
                 f"the layer returned {_listed(shapes)} in one call, but {_listed(self._first)} "
                 "in its first"
             )
-        return found
+        return outputs
 
     def _sentence_on_numbers(self, result: Any) -> Iterator[str]:
         """A sentence about numbers in a result that are not arrays of the framework."""

@@ -33,16 +33,16 @@ def take(kind: type[S], request: SubjectRequest) -> S | None:
     return None
 
 
-def _same_request(one: SubjectRequest, other: SubjectRequest) -> bool:
+def _same_request(request: SubjectRequest, other: SubjectRequest) -> bool:
     """Whether both request the same object with exactly the same numbers."""
-    mine, its = one.implementation, other.implementation
+    mine, its = request.implementation, other.implementation
     return (
         mine.live is its.live
         and mine.args is its.args
         and mine.kwargs is its.kwargs
-        and _settings(one) == _settings(other)
-        and one.values.keys() == other.values.keys()
-        and all(identical(value, other.values[name]) for name, value in one.values.items())
+        and _settings(request) == _settings(other)
+        and request.values.keys() == other.values.keys()
+        and all(identical(value, other.values[name]) for name, value in request.values.items())
     )
 
 

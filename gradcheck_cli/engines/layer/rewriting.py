@@ -125,7 +125,7 @@ class Expression:
         """Inside the block, collects every evaluation of the expression, in order. `numbers`
         converts a value, or returns None if it has none. `others` are expressions that are tried at
         the same place. Raises NotRewritable."""
-        found: list[Seen] = []
+        values_seen: list[Seen] = []
         parts: dict[str, Any] = {}
         tried = _Together(others, self._path)
 
@@ -137,7 +137,7 @@ class Expression:
                 named = {name: one for name, one in {**parts, **near}.items() if one is not None}
                 whole = named.pop(_WHOLE, None)
                 if whole is not None:
-                    found.append(Seen(whole, named, tried.values(frame, numbers)))
+                    values_seen.append(Seen(whole, named, tried.values(frame, numbers)))
                 parts.clear()
             else:
                 parts.update((name, numbers(one)) for name, one in _with_parts(text, value))
@@ -147,7 +147,7 @@ class Expression:
             return _call(_WHOLE, _Watch(self._lines).generic_visit(expression))
 
         with self._replacing(watch, {_SEEN: seen}):
-            yield found
+            yield values_seen
 
     @contextmanager
     def _replacing(
@@ -204,24 +204,24 @@ def _imports(scope: ast.AST) -> Iterator[ast.stmt]:
 
 def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
     """The code of every function; None if two functions cannot be distinguished."""
-    found: dict[_Key, CodeType | None] = {}
+    by_key: dict[_Key, CodeType | None] = {}
     waiting = [module]
     while waiting:
         for code in waiting.pop().co_consts:
             if isinstance(code, CodeType):
-                found[_key(code)] = None if _key(code) in found else code
+                by_key[_key(code)] = None if _key(code) in by_key else code
                 waiting.append(code)
-    return found
+    return by_key
 
 
 def _functions_at(path: str, line: int, callers: Sequence[Any]) -> list[FunctionType]:
     """The functions that were defined around a line of a file, and that a caller can reach."""
     return [
-        one
-        for one in _reachable_objects(path, callers)
-        if type(one) is FunctionType
-        and os.path.abspath(one.__code__.co_filename) == path
-        and _reaches(one.__code__, line)
+        function
+        for function in _reachable_objects(path, callers)
+        if type(function) is FunctionType
+        and os.path.abspath(function.__code__.co_filename) == path
+        and _reaches(function.__code__, line)
     ]
 
 
@@ -240,9 +240,9 @@ def _reachable_objects(path: str, callers: Sequence[Any]) -> Iterator[Any]:
         yield one
         if isinstance(one, type) and one.__module__ in others:
             continue
-        found = {id(held): held for held in gc.get_referents(one) if id(held) not in known}
-        known.update(found)
-        waiting += found.values()
+        referents = {id(held): held for held in gc.get_referents(one) if id(held) not in known}
+        known.update(referents)
+        waiting += referents.values()
 
 
 def _is_users(module: ModuleType) -> bool:
@@ -265,9 +265,9 @@ def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from _with_parts(name, value)
         if isinstance(value, ModuleType | type):
             continue
-        for attribute, one in getattr(value, "__dict__", {}).items():
-            if isinstance(one, int | float):
-                yield f"{name}.{attribute}", one
+        for attribute, part in getattr(value, "__dict__", {}).items():
+            if isinstance(part, int | float):
+                yield f"{name}.{attribute}", part
 
 
 def _with_parts(text: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -336,7 +336,7 @@ def _shared_parts(expressions: Sequence[ast.expr]) -> Mapping[int, ast.AST]:
     """The operations and calls that stand in several of the expressions, by `id`. Of what stands
     inside a shared part only, nothing is listed."""
     seen: set[int] = set()
-    found: dict[int, ast.AST] = {}
+    nodes: dict[int, ast.AST] = {}
     for expression in expressions:
         waiting: list[ast.AST] = [expression]
         while waiting:
@@ -345,11 +345,11 @@ def _shared_parts(expressions: Sequence[ast.expr]) -> Mapping[int, ast.AST]:
                 continue
             if isinstance(node, ast.Call | ast.BinOp):
                 if id(node) in seen:
-                    found[id(node)] = node
+                    nodes[id(node)] = node
                     continue
                 seen.add(id(node))
             waiting += ast.iter_child_nodes(node)
-    return found
+    return nodes
 
 
 def with_parts(node: Any, new: Callable[[Any], Any]) -> Any:

@@ -110,7 +110,7 @@ def _line(path: str, number: int) -> Place | None:
 def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
     """The files and lines of a stack, innermost first, that may be shown as the place of a call:
     the innermost line outside of frameworks, and the innermost line of the user."""
-    theirs, found = False, False
+    theirs, ends = False, False
     for code, instruction in stack:
         path = code.co_filename
         if path.startswith(OURS):
@@ -119,9 +119,9 @@ def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
             continue  # what watches the call
         theirs = True
         library = path.startswith((*LIBRARIES, "<frozen"))
-        if library and (found or path.startswith("<frozen") or _in_a_framework(path)):
+        if library and (ends or path.startswith("<frozen") or _in_a_framework(path)):
             continue
-        found = True
+        ends = True
         line = next(islice(code.co_positions(), instruction // 2, None))[0]
         yield path, line or 0
         if not library:
@@ -139,18 +139,18 @@ def running() -> Iterator[tuple[CodeType, int]]:
 def returned(function: Any, index: int | None) -> Place | None:
     """The last expression that a function of the user returns, or its part `index` if it is a tuple
     (None: all of it); None if its source cannot be read."""
-    found = read_function(function)
-    value = None if found is None else found.returned_expression(index)
-    return None if found is None or value is None else found.place_of(value)
+    read = read_function(function)
+    value = None if read is None else read.returned_expression(index)
+    return None if read is None or value is None else read.place_of(value)
 
 
 def calling(function: Any, *names: str) -> Place | None:
     """The first call of one of these names in a function, or else the first attribute of such a
     name that it reads; None if there is none, or its source cannot be read."""
-    found = read_function(function)
-    if found is None:
+    read = read_function(function)
+    if read is None:
         return None
-    for node in found.own:
+    for node in read.own:
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Name) and called is not node:
             name = called.id
@@ -159,19 +159,19 @@ def calling(function: Any, *names: str) -> Place | None:
         else:
             continue
         if name in names and isinstance(node, ast.expr):
-            return found.place_of(node)
+            return read.place_of(node)
     return None
 
 
 def storing(function: Any, name: str) -> Place | None:
     """The first assignment to an attribute of this name in a function; None if there is none, or
     its source cannot be read."""
-    found = read_function(function)
-    if found is None:
+    read = read_function(function)
+    if read is None:
         return None
-    for node in found.own:
+    for node in read.own:
         if isinstance(node, ast.Assign) and name in (getattr(t, "attr", "") for t in node.targets):
-            return found.place_of(node)
+            return read.place_of(node)
     return None
 
 
@@ -180,11 +180,11 @@ def ending(layer: Any) -> Place | None:
     if it returns nothing; None if its source cannot be read."""
     function = layer if inspect.isroutine(layer) else type(layer).__call__
     place = returned(function, None)
-    found = None if place else read_function(function)
-    if found is None or not isinstance(found.tree, ast.FunctionDef | ast.AsyncFunctionDef):
+    read = None if place else read_function(function)
+    if read is None or not isinstance(read.tree, ast.FunctionDef | ast.AsyncFunctionDef):
         return place
-    first = found.tree.lineno
-    return found.place(first, 0, first, len(found.lines[first - 1].strip().encode()))
+    first = read.tree.lineno
+    return read.place(first, 0, first, len(read.lines[first - 1].strip().encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +225,10 @@ class ReadFunction:
         """The last returned expression, or the body of a lambda. If it is a tuple: its part `index`
         (None: all of it), and the `part` of that. None if that is ambiguous."""
         if isinstance(self.body, ast.Lambda):
-            found = [self.body.body]
+            nodes = [self.body.body]
         else:
-            found = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
-        value = found[-1] if found else None
+            nodes = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
+        value = nodes[-1] if nodes else None
         if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
             value = value.elts[index]
         if part is None:

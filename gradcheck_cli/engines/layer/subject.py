@@ -357,12 +357,12 @@ def each_jvp(
     """The jvp along each of the tangents. An Unsupported error stands in place of the result, also
     for all later tangents of the same leaves, which are not tried."""
     refused: dict[frozenset[str], Unsupported] = {}
-    found: list[Array | Unsupported | None] = []
+    along: list[Array | Unsupported | None] = []
     for tangents in many:
         moving = frozenset(tangents)
         try:
-            found.append(refused[moving] if moving in refused else jvp(tangents))
+            along.append(refused[moving] if moving in refused else jvp(tangents))
         except Unsupported as error:
             refused[moving] = Unsupported(str(error))  # without the arrays of its frames
-            found.append(refused[moving])
-    return found
+            along.append(refused[moving])
+    return along

@@ -41,14 +41,14 @@ class Kind:
         return making(self._cast_result)
 
     def _cast_result(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
-        found = make(*args, **keywords)
-        if found.dtype.kind != "f":
-            return found
+        result = make(*args, **keywords)
+        if result.dtype.kind != "f":
+            return result
         if args and isinstance(args[0], self._class):
-            return args[0].astype(found.dtype, copy=make is not np.asarray)
+            return args[0].astype(result.dtype, copy=make is not np.asarray)
         if make.__name__.endswith("array"):
-            return found
-        return found.astype(self.dtype(found.dtype), copy=False).view(self._class)
+            return result
+        return result.astype(self.dtype(result.dtype), copy=False).view(self._class)
 
     def dtype(self, dtype: Any) -> Any:
         """The dtype to use in place of a requested one."""
@@ -88,12 +88,12 @@ class _Followed(np.ndarray[Any, Any]):
             array.history = history | (array.history or frozenset())
             array = array.base
 
-    def _from(self, given: Any, made: Any) -> Any:
+    def _from(self, sources: Any, made: Any) -> Any:
         """A result, with the histories of the arguments that made it."""
         if isinstance(made, tuple | list):
-            return type(made)([self._from(given, y) for y in made])
+            return type(made)([self._from(sources, y) for y in made])
         result = self.kind.restored(made)
-        for source in _leaves(given):
+        for source in _leaves(sources):
             if isinstance(result, _Followed):
                 result._note(source)
         return result
@@ -103,9 +103,9 @@ class _Followed(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", None)
-        given = {} if out is None else {"out": tuple(map(_as_ndarray, out))}
-        given |= self.kind.keywords(keywords)
-        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given)
+        settings = {} if out is None else {"out": tuple(map(_as_ndarray, out))}
+        settings |= self.kind.keywords(keywords)
+        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **settings)
         if out is None:
             return self._from(inputs, result)
         made = self._from(inputs, tuple(out))

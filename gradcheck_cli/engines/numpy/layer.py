@@ -182,9 +182,9 @@ class NumpySubject(LayerSubject):
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         self._ran = self._convention.ran(self._running, inputs)
-        found = self._results.read(self._ran.output)
-        self.output_names = [name for name, _ in found]
-        arrays = {name: np.asanyarray(part) for name, part in found}
+        outputs = self._results.read(self._ran.output)
+        self.output_names = [name for name, _ in outputs]
+        arrays = {name: np.asanyarray(part) for name, part in outputs}
         self.complex_outputs |= {name for name, y in arrays.items() if y.dtype.kind == "c"}
         return [
             np.stack([y.real, y.imag], axis=-1) if name in self.complex_outputs else y
@@ -226,19 +226,19 @@ class NumpySubject(LayerSubject):
         if gradient is None:
             return None
         shape = (self._own if name in self._own else self.request.values)[name].shape
-        found = np.asarray(gradient)
+        array = np.asarray(gradient)
         if name in self.request.complex_inputs:
             shape = shape[:-1]
-            if found.dtype.kind in "fc" and found.shape == shape:
-                return np.stack([found.real, found.imag], axis=-1)
-        elif found.dtype.kind == "c":
+            if array.dtype.kind in "fc" and array.shape == shape:
+                return np.stack([array.real, array.imag], axis=-1)
+        elif array.dtype.kind == "c":
             raise WrongKind(f"the gradient of `{name}` is complex, but `{name}` is real")
-        if found.dtype.kind != "f" or found.shape != shape:
+        if array.dtype.kind != "f" or array.shape != shape:
             raise WrongKind(
-                f"the gradient of `{name}` is {found.dtype} of shape {found.shape}, but `{name}` "
+                f"the gradient of `{name}` is {array.dtype} of shape {array.shape}, but `{name}` "
                 f"has shape {shape}"
             )
-        return found
+        return array
 
     # What a call does besides
 
@@ -338,12 +338,12 @@ def laid_out(array: Array, layout: Layout) -> Array:
         wide[..., 1::2] = array
         return wide[..., 1::2]
     if layout == "expanded":
-        one = array
+        base = array
         for axis in range(array.ndim):
-            first = one.take([0], axis) if one.shape[axis] else one
-            if np.array_equal(np.broadcast_to(first, one.shape), one):
-                one = first
-        return np.broadcast_to(one, array.shape)  # read-only: writing raises
+            first = base.take([0], axis) if base.shape[axis] else base
+            if np.array_equal(np.broadcast_to(first, base.shape), base):
+                base = first
+        return np.broadcast_to(base, array.shape)  # read-only: writing raises
     return array
 
 

@@ -65,41 +65,41 @@ def load_pair(implementation: Implementation) -> Any:
         replace(implementation, target=f"{stem}_{half}") for half in ("forward", "backward")
     )
     try:
-        found = load_layer(implementation)
+        layer = load_layer(implementation)
     except NoSuchLayer as error:
         try:
             return Pair(load_layer(forward), load_layer(backward))
         except NoSuchLayer:
             raise error from None
-    if not inspect.isfunction(found):
-        return found
+    if not inspect.isfunction(layer):
+        return layer
     try:
-        return Pair(found, load_layer(backward))
+        return Pair(layer, load_layer(backward))
     except NoSuchLayer:
-        return found
+        return layer
 
 
 def _stem(target: str) -> str:
     return target.removesuffix("_forward")
 
 
-def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
+def pair_of(layer: Any, implementation: Implementation) -> tuple[Pair, bool]:
     """The pair, and whether a constructor took the arguments. Raises NoSuchLayer."""
-    if isinstance(found, Pair):
-        return found, False
-    made = inspect.isclass(found)
+    if isinstance(layer, Pair):
+        return layer, False
+    made = inspect.isclass(layer)
     if made:
-        found = found(*implementation.args, **implementation.kwargs)
+        layer = layer(*implementation.args, **implementation.kwargs)
     for half in ("forward", "backward"):
-        if not callable(getattr(found, half, None)):
+        if not callable(getattr(layer, half, None)):
             name = implementation.target.rpartition(":")[2]
             pair = f"a function `{name}` beside its `{_stem(name)}_backward`"
             message = f"{implementation.target} has no `{half}`"
             needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
-            raise NoSuchLayer(message, "\n".join(filter(None, (needs, callable_names(found)))))
-    if inspect.ismodule(found):
-        return Pair(found.forward, found.backward), False
-    return _of(found), made
+            raise NoSuchLayer(message, "\n".join(filter(None, (needs, callable_names(layer)))))
+    if inspect.ismodule(layer):
+        return Pair(layer.forward, layer.backward), False
+    return _of(layer), made
 
 
 def _of(owner: Any) -> Pair:

@@ -167,14 +167,14 @@ class NumpyRecorder:
         self._add("written", False, call, slots, [made])
         return made
 
-    def _with_slots(self, tree: Any, found: list[Any], numbers: bool) -> Any:
+    def _with_slots(self, tree: Any, arrays: list[Any], numbers: bool) -> Any:
         """The arguments with slots in place of arrays, which are appended to `found`. With
         `numbers`, Python numbers get slots too."""
         if isinstance(tree, np.ndarray | np.generic) or (numbers and isinstance(tree, int | float)):
-            found.append(tree)
-            return _Slot(len(found) - 1)
+            arrays.append(tree)
+            return _Slot(len(arrays) - 1)
         if type(tree) in (tuple, list):
-            return type(tree)([self._with_slots(part, found, numbers) for part in tree])
+            return type(tree)([self._with_slots(part, arrays, numbers) for part in tree])
         return tree
 
     def call(
@@ -187,13 +187,13 @@ class NumpyRecorder:
     ) -> Any:
         """Call the function, record it, and return its result. With `target`, the result is written
         there."""
-        found: list[Any] = []
+        arrays: list[Any] = []
         is_ufunc = isinstance(function, np.ufunc)
-        tree = self._with_slots(tuple(args), found, is_ufunc)
-        named = {key: self._with_slots(value, found, False) for key, value in keywords.items()}
+        tree = self._with_slots(tuple(args), arrays, is_ufunc)
+        named = {key: self._with_slots(value, arrays, False) for key, value in keywords.items()}
         call = _Call(function, tree, named)
-        slots = [self._slot(value) for value in found]
-        result = call([_as_ndarray(value) for value in found])
+        slots = [self._slot(value) for value in arrays]
+        result = call([_as_ndarray(value) for value in arrays])
         several = isinstance(result, tuple | list)
         parts = list(result) if several else [result]
         if target is not None:
@@ -255,17 +255,17 @@ class NumpyRecorder:
         """Note arrays that the user's code makes inside the block."""
 
         def made(make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
-            found = make(*args, **keywords)
-            if found.dtype.kind != "f":
-                return found
+            array = make(*args, **keywords)
+            if array.dtype.kind != "f":
+                return array
             if make.__name__.endswith("array"):
                 if isinstance(args[0], Noted):
-                    return args[0].astype(found.dtype)
+                    return args[0].astype(array.dtype)
                 if _recorder(_leaves(args[0])) is None:
-                    return self.recorded(found)
+                    return self.recorded(array)
                 stacked = self.call("array", _stacked, (_arrays(args[0]),), {})
-                return stacked.astype(found.dtype)
-            noted = self.recorded(found)
+                return stacked.astype(array.dtype)
+            noted = self.recorded(array)
             self.execution.slots[noted.slot].structural = True
             return noted
 
@@ -455,11 +455,11 @@ def shared_places(plain: Array, memory: Array) -> tuple[Array, Array]:
 
 
 def _addresses(array: Array) -> Array:
-    found = np.full(array.shape, array.ctypes.data, np.int64)
+    addresses = np.full(array.shape, array.ctypes.data, np.int64)
     for axis, stride in enumerate(array.strides):
         steps = np.arange(array.shape[axis]) * stride
-        found += steps.reshape(-1, *(1,) * (array.ndim - axis - 1))
-    return found.reshape(-1)
+        addresses += steps.reshape(-1, *(1,) * (array.ndim - axis - 1))
+    return addresses.reshape(-1)
 
 
 def overwritten(array: Array, places: Array, others: Array, part: Array) -> Array:

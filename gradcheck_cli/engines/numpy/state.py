@@ -20,16 +20,16 @@ Place = tuple[str, str | None]
 def arrays_of(owner: Any) -> dict[str, Place]:
     """The floating arrays among the attributes of an object, and in dictionaries among them, by
     name. Arrays that are gradients of others are left out."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for attribute, value in vars(owner).items() if hasattr(owner, "__dict__") else ():
         if _floating(value):
-            found[attribute] = attribute, None
+            places[attribute] = attribute, None
         elif isinstance(value, dict) and attribute not in GRADIENTS:
             for key, part in value.items():
                 if isinstance(key, str) and _floating(part):
-                    found[key if key not in found else f"{attribute}.{key}"] = attribute, key
-    gradients = {candidate for name in found for candidate in _names(name)}
-    return {name: place for name, place in found.items() if name not in gradients}
+                    places[key if key not in places else f"{attribute}.{key}"] = attribute, key
+    gradients = {candidate for name in places for candidate in _names(name)}
+    return {name: place for name, place in places.items() if name not in gradients}
 
 
 def _floating(value: Any) -> bool:

@@ -96,10 +96,10 @@ def casts_in_passes(passes: Passes, dtype: str) -> Sequence[Cast]:
 
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
         result = run(inputs, attributes)
-        given = [x for x in tensors(inputs) if casts.backward or x._id in followed]
-        if given:
-            history: History = frozenset().union(*(followed.get(x._id, ()) for x in given))
-            before = narrowest([dtype, *(x.dtype.name for x in given if x.dtype in _KNOWN)])
+        floats = [x for x in tensors(inputs) if casts.backward or x._id in followed]
+        if floats:
+            history: History = frozenset().union(*(followed.get(x._id, ()) for x in floats))
+            before = narrowest([dtype, *(x.dtype.name for x in floats if x.dtype in _KNOWN)])
             made = [y for y in tensors([result]) if y.dtype in _KNOWN]
             for y in made:
                 followed[y._id] = history
@@ -125,15 +125,15 @@ def _widened(value: Any) -> Any:
 def tensors(tree: Any) -> list[Any]:
     """The tensors among the inputs of an operation, also in lists. A variable is represented by its
     handle."""
-    found: list[Any] = []
+    flat: list[Any] = []
     for part in tree:
         if isinstance(part, tuple | list):
-            found += tensors(part)
+            flat += tensors(part)
         elif isinstance(part, tf.Variable):
-            found.append(part.handle)
+            flat.append(part.handle)
         elif isinstance(part, tf.Tensor):
-            found.append(part)
-    return found
+            flat.append(part)
+    return flat
 
 
 def _wide(dtype: Any) -> Any:

@@ -69,12 +69,12 @@ class CompiledTensorFlow(TensorFlow):
             targets, rest, vjp = super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)
             return targets, rest, vjp(cotangents)
 
-        code, given = function.code, (function.arrays, list(sources))
+        code, arguments = function.code, (function.arrays, list(sources))
         traced: Any = self._compiled.get(
             ("targets", code), lambda: self._tf.function(targets_of, autograph=False)
         )
-        targets = traced.get_concrete_function(*given).structured_outputs
-        run = _AmongZeros(self._tf, targets, partial(self._of("pulled", code, pulled), *given))
+        targets = traced.get_concrete_function(*arguments).structured_outputs
+        run = _AmongZeros(self._tf, targets, partial(self._of("pulled", code, pulled), *arguments))
         made = ProgramVJP(
             run, [None if y is None else self._tf.ones(y.shape, y.dtype) for y in targets]
         )
@@ -88,9 +88,9 @@ class CompiledTensorFlow(TensorFlow):
             return super(CompiledTensorFlow, self).jvp(Closure(code, arrays), *pairs)
 
         code = function.code
-        found: tuple[list[Any], list[Any], Any]
-        found = self._of("tangents", code, pushed)(function.arrays, list(primals), list(tangents))
-        return found
+        results: tuple[list[Any], list[Any], Any]
+        results = self._of("tangents", code, pushed)(function.arrays, list(primals), list(tangents))
+        return results
 
     def _is_compiled(self, function: Callable[..., Any]) -> TypeGuard[Closure]:
         """Whether to compile the function. Nothing is compiled separately while an outer function
@@ -127,11 +127,11 @@ class _AmongZeros:
             self._tf.zeros(y.shape, y.dtype) if bar is None and y is not None else bar
             for y, bar in pairs
         ]
-        found = self._program(whole)
+        results = self._program(whole)
         added = len(_arrays(whole)) > len(_arrays(cotangents))
-        if added and not all(map(self._is_finite, _arrays(found[2]))):
-            found = self._program(cotangents)
-        return *found, {}  # compiled code marks nothing
+        if added and not all(map(self._is_finite, _arrays(results[2]))):
+            results = self._program(cotangents)
+        return *results, {}  # compiled code marks nothing
 
     def _is_finite(self, array: Any) -> bool:
         return bool(self._tf.reduce_all(self._tf.math.is_finite(array)))

@@ -97,10 +97,10 @@ def _filled(result: Any, flat: Array) -> Any:
 
 def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
     """The numbers as tensors of the same shapes and dtypes as `likes`."""
-    found = []
+    tensors = []
     for numbers, like in separate(flat, likes, lambda y: y.dtype.is_complex):
         part = tf.constant(numbers)
         if like.dtype.is_complex:
             part = tf.complex(part[..., 0], part[..., 1])
-        found.append(tf.cast(part, like.dtype))
-    return found
+        tensors.append(tf.cast(part, like.dtype))
+    return tensors

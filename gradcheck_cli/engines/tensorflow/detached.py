@@ -91,12 +91,12 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
     with cuts(look):
         plain = run()
     stops = [place for name, place in seen if name == STOP]
-    found = []
+    barriers = []
     for place in stops[:MOST_CUTS]:
         with cuts(partial(let_through, place)):
-            found.append(GradientBarrier(STOP, place, run()))
+            barriers.append(GradientBarrier(STOP, place, run()))
     others = (GradientBarrier(name, place, None) for name, place in seen if name != STOP)
-    return plain, [*found, *others]
+    return plain, [*barriers, *others]
 
 
 def _recorded(array: Any) -> Any:

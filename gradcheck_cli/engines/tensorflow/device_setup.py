@@ -19,18 +19,18 @@ def placed(placement: Placement) -> Iterator[None]:
 
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
     with default_variable("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # otherwise it takes all memory
-        found = tf.config.list_logical_devices(kind)
-    if placement.index >= len(found):
+        devices = tf.config.list_logical_devices(kind)
+    if placement.index >= len(devices):
         built = "with" if tf.test.is_built_with_cuda() else "without"
         raise EngineFault(
-            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs: pip "
+            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(devices)} GPUs: pip "
             "install 'tensorflow[and-cuda]' installs the libraries for them"
         )
     experimental = tf.config.experimental
     before = experimental.tensor_float_32_execution_enabled()
     experimental.enable_tensor_float_32_execution(placement.matmul == "tf32")
     try:
-        with tf.device(found[placement.index].name):
+        with tf.device(devices[placement.index].name):
             yield
     finally:
         experimental.enable_tensor_float_32_execution(before)

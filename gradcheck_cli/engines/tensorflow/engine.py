@@ -114,11 +114,11 @@ class TensorFlowXlaEngine(TensorFlowEngine):
             return super().differentiate(problem, answer)
         from gradcheck_cli.engines.tensorflow.unsimplified import evaluated
 
-        found = evaluated(replace(problem, stage=""))
-        if found.failure is not None:
-            raise Unsupported(found.failure.message)
-        answer.output, answer.gradients = found.output, dict(found.gradients)
-        answer.forward, answer.backward = found.forward, found.backward
+        evaluation = evaluated(replace(problem, stage=""))
+        if evaluation.failure is not None:
+            raise Unsupported(evaluation.failure.message)
+        answer.output, answer.gradients = evaluation.output, dict(evaluation.gradients)
+        answer.forward, answer.backward = evaluation.forward, evaluation.backward
 
     def framework(self, dtype: str) -> TensorFlow:
         if self.stage == NO_COMPILER:

@@ -120,8 +120,8 @@ class Policies:
 
 def _inputs(layers: Sequence[Any]) -> list[Any]:
     """Symbolic inputs, which have a dtype of their own besides those of the layers."""
-    found = [layer for layer in layers if isinstance(layer, keras().layers.InputLayer)]
+    tensors = [layer for layer in layers if isinstance(layer, keras().layers.InputLayer)]
     for layer in layers:
         if isinstance(layer, keras().Model):
-            found += keras().tree.flatten(getattr(layer, "inputs", None) or [])
-    return [one for one in found if "float" in one.dtype]
+            tensors += keras().tree.flatten(getattr(layer, "inputs", None) or [])
+    return [one for one in tensors if "float" in one.dtype]

@@ -205,11 +205,11 @@ def _paddings(
         return [(0, 0)] * len(sizes)
     if _text(padding) != "SAME":
         raise TypeError("only the paddings SAME and VALID are supported")
-    found = []
+    widths = []
     for n, k, step in zip(sizes, window, strides, strict=True):
         whole = max((-(-n // step) - 1) * step + k - n, 0)
-        found.append((whole // 2, whole - whole // 2))
-    return found
+        widths.append((whole // 2, whole - whole // 2))
+    return widths
 
 
 def _convolution(

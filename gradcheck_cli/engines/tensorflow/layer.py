@@ -152,13 +152,13 @@ class TensorFlowSubject(LayerSubject):
     def _load_callable(self) -> Any:
         """The object to call. The remaining keyword arguments are passed to every call."""
         implementation = self.request.implementation
-        found = load_layer(implementation)
+        layer = load_layer(implementation)
         check_backend()
-        found, self._args, self._kwargs = constructed(found, implementation)
+        layer, self._args, self._kwargs = constructed(layer, implementation)
         check_backend()
-        if not callable(found):
-            raise not_callable(found, implementation)
-        return found
+        if not callable(layer):
+            raise not_callable(layer, implementation)
+        return layer
 
     def _arranged(self, names: Sequence[str], **more: Any) -> Arranged:
         kwargs = {**self._kwargs, **more}
@@ -202,23 +202,23 @@ class TensorFlowSubject(LayerSubject):
         for name in names:
             value = self.request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f")
-        for name, one in self.held.items():
-            if one.floating:
-                yield Leaf(name, one.found.role, one.value, one.found.differentiable)
+        for name, held in self.held.items():
+            if held.floating:
+                yield Leaf(name, held.found.role, held.value, held.found.differentiable)
 
     def _bind(self) -> None:
         """Run the layer twice. This shows what the outputs are, which variables a run writes to,
         whether there are random numbers that seeding does not reset, and what is traced again."""
         self.outputs: tuple[Output, ...] = ()
         with self.ready({}):
-            before = {name: one.now() for name, one in self.held.items()}
+            before = {name: held.now() for name, held in self.held.items()}
             arrays = self.call(self.inputs({}))
-            for name, one in self.held.items():
-                one.written = one.now() != before[name]
+            for name, held in self.held.items():
+                held.written = held.now() != before[name]
             self.outputs = self.described(arrays)
             self.notes += self._results.notes
             first = self.flat(arrays)
-            seeded = any(one.found.seed and one.written for one in self.held.values())
+            seeded = any(held.found.seed and held.written for held in self.held.values())
         with self.ready({}), tracings(self.tf) as again:
             second = self.flat(self.call(self.inputs({})))
             # the first run may import modules that draw random numbers
@@ -248,9 +248,9 @@ class TensorFlowSubject(LayerSubject):
     def _assigned(self, values: Values) -> Iterator[None]:
         """Set only the variables to their values, which is all that a graph of the layer needs."""
         with ExitStack() as stack:
-            for name, one in self.held.items():
-                if name in values or one.restless:
-                    stack.enter_context(one.at(values.get(name)))
+            for name, held in self.held.items():
+                if name in values or held.restless:
+                    stack.enter_context(held.at(values.get(name)))
             yield
 
     def seeded(self) -> AbstractContextManager[Any]:
@@ -335,7 +335,7 @@ class TensorFlowSubject(LayerSubject):
         args, kwargs = self._arguments(
             {name: self._in_complex(name, inputs[name]) for name in self._given}
         )
-        found = {}
+        outputs = {}
         with np.errstate():
             result = called(self._function, args, kwargs)
         for name, array in self._results.read(result):
@@ -347,9 +347,9 @@ class TensorFlowSubject(LayerSubject):
             if array.dtype.is_complex:
                 array = tf.stack([tf.math.real(array), tf.math.imag(array)], axis=-1)
                 self.complex_outputs.add(name)
-            found[name] = array
-        self.output_names = list(found)
-        return list(found.values())
+            outputs[name] = array
+        self.output_names = list(outputs)
+        return list(outputs.values())
 
     def _in_complex(self, name: str, array: Any) -> Any:
         """The argument of the layer: complex numbers in place of their parts."""

@@ -253,12 +253,12 @@ class _Call:
         tensors = [tf.constant(joined(x) if dtype.is_complex else x) for x, dtype in pairs]
         if self._name in _AS_THEY_WERE:
             narrow = [tf.cast(x, dtype) for x, dtype in zip(tensors, self._dtypes, strict=True)]
-            found = self.low(narrow)
+            results = self.low(narrow)
         else:
             pairs = zip(tensors, self._dtypes, strict=True)
             moved = {own.as_datatype_enum for x, own in pairs if x.dtype == tf.float64}
-            found = self._run(self._inputs(tensors), self._widened(moved))
-        return [as_numbers(np.asarray(y.numpy())) for y in found]
+            results = self._run(self._inputs(tensors), self._widened(moved))
+        return [as_numbers(np.asarray(y.numpy())) for y in results]
 
     def _widened(self, moved: Collection[int]) -> tuple[Any, ...]:
         """The attributes with float64 in place of other floating dtypes, and in place of the dtypes

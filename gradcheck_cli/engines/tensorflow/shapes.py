@@ -101,9 +101,9 @@ def _top(tf: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     """The values and indices of the k largest or smallest elements. tf.math.top_k finds the largest
     along the last axis."""
     moved = moveaxis(tf, x, axis, -1)
-    found = tf.math.top_k(moved if largest else -moved, k=k)
-    values = found.values if largest else -found.values
-    indices = tf.cast(found.indices, tf.int64)  # without a cast, they break the gradient
+    top = tf.math.top_k(moved if largest else -moved, k=k)
+    values = top.values if largest else -top.values
+    indices = tf.cast(top.indices, tf.int64)  # without a cast, they break the gradient
     return moveaxis(tf, values, -1, axis), moveaxis(tf, indices, -1, axis)
 
 

@@ -127,14 +127,14 @@ def answer(questions: IO[bytes], answers: IO[bytes]) -> None:
             return
         try:
             if request is None:
-                found: tuple[Any, str] = engine.evaluate(question), ""
+                reply: tuple[Any, str] = engine.evaluate(question), ""
             else:
                 with surroundings(), on_the_path(request.implementation):
                     subject = subject or engine.subject(request)
-                    found = _of_layer(subject, *question), ""
+                    reply = _of_layer(subject, *question), ""
         except Exception as error:  # the stage has no result
-            found = None, f"{type(error).__name__}: {error}"
-        answers.write(pickle.dumps(found))
+            reply = None, f"{type(error).__name__}: {error}"
+        answers.write(pickle.dumps(reply))
         answers.flush()
 
 

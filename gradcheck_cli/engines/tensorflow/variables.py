@@ -99,16 +99,16 @@ def _snake(name: str) -> str:
 def found_in(tf: Any, layer: Any) -> dict[str, Found]:
     """Everything that a Keras layer, a tf.Module or a function uses and does not take as an
     argument, by name. An object that is reached in two ways is listed once."""
-    found: dict[str, Found] = {}
+    by_name: dict[str, Found] = {}
     known: set[int] = set()
-    for one in _found_in(tf, layer):
-        if id(one.original) not in known:
-            known.add(id(one.original))
-            name = one.name
-            while name in found:
+    for variable in _found_in(tf, layer):
+        if id(variable.original) not in known:
+            known.add(id(variable.original))
+            name = variable.name
+            while name in by_name:
                 name += "_"
-            found[name] = replace(one, name=name)
-    return found
+            by_name[name] = replace(variable, name=name)
+    return by_name
 
 
 def _found_in(tf: Any, layer: Any) -> Iterator[Found]:
@@ -178,10 +178,10 @@ def keras_layers(layer: Any) -> list[Any]:
     whole = is_keras_layer(layer)
     roots = [layer] if whole else []
     roots += [c.value for c in captures(layer.call if whole else layer) if is_keras_layer(c.value)]
-    found: dict[int, Any] = {}
+    by_id: dict[int, Any] = {}
     for part in (part for root in roots for part in root._flatten_layers()):
-        found[id(part)] = part
+        by_id[id(part)] = part
         inner = getattr(part, "_functional", None)  # the model inside a Sequential one
         if inner is not None:
-            found[id(inner)] = inner
-    return list(found.values())
+            by_id[id(inner)] = inner
+    return list(by_id.values())

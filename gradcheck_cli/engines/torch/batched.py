@@ -61,14 +61,14 @@ class Batched:
         if sum(value.size for value in many[0].values()) > NUMBERS:
             return None
         try:
-            found = self._values_by_vmap(many, at)
+            outputs = self._values_by_vmap(many, at)
         except Exception:  # the loop shows which errors are the layer's own
             self._works[names] = False
             return None
         if names not in self._works:
-            same = np.array_equal(found[0], self._value(many[0]), equal_nan=True)
+            same = np.array_equal(outputs[0], self._value(many[0]), equal_nan=True)
             self._works[names] = same
-        return found if self._works[names] else None
+        return outputs if self._works[names] else None
 
     def _values_by_vmap(self, many: Sequence[Values], at: At) -> Array:
         torch = self._torch

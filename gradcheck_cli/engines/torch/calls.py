@@ -104,11 +104,11 @@ class Call:
         args, kwargs = self._filled(given)
         return list(tensors(self._func(*args, **kwargs)))
 
-    def wide(self, given: Sequence[Any]) -> list[Array]:
+    def wide(self, values: Sequence[Any]) -> list[Array]:
         if self._func is _AS_BITS:  # in the dtypes of the call
-            narrow = [as_tensor(x).to(y) for x, y in zip(given, self.given, strict=True)]
+            narrow = [as_tensor(x).to(y) for x, y in zip(values, self.given, strict=True)]
             return [y.numpy(force=True) for y in self.low(narrow)]
-        numbers = [_like(x, y) for x, y in zip(given, self.given, strict=True)]
+        numbers = [_like(x, y) for x, y in zip(values, self.given, strict=True)]
         args, kwargs = self._filled(self._copied_if_written(numbers))
         args = [_widened(x) for x in args]
         kwargs = {name: _widened(x) for name, x in kwargs.items()}
@@ -116,11 +116,11 @@ class Call:
             made = tensors(self._func(*args, **kwargs))
             return [(pairs(y) if y.is_complex() else y).numpy(force=True) for y in made]
 
-    def _copied_if_written(self, given: Sequence[Any]) -> Sequence[Any]:
+    def _copied_if_written(self, values: Sequence[Any]) -> Sequence[Any]:
         """Copy the arguments if the operation writes to any of them."""
         if not (hasattr(self._func, "_schema") and _of_operation(self._func).mutable):
-            return given
-        return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given]
+            return values
+        return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
 
     def exact(
         self, name: str, moves: bool, run: Callable[[], OfRun]
@@ -135,14 +135,14 @@ class Call:
         if self.is_complex() and name not in FOURIER:
             return None
 
-        def on_given(*given: Any) -> Any:
-            args, kwargs = self._filled(given)
+        def on_given(*values: Any) -> Any:
+            args, kwargs = self._filled(values)
             if name in CHOSEN:
                 made = CHOSEN[name](run(), *args, **kwargs)
             else:
                 made = KERNELS[name](*args, **kwargs)
             if not isinstance(made, tuple):
-                return _own(made, given)
+                return _own(made, values)
             return tuple(
                 [of_run if y is None else y for y, of_run in zip(made, run().results, strict=True)]
             )

@@ -48,10 +48,10 @@ class _Watching(_Mode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = [x for x in _floats((args, kwargs)) if self._follows(x)]
-        if given:
-            history: History = frozenset().union(*(self.history(x) or () for x in given))
-            before = narrowest(_NAMES[x.dtype] for x in given)
+        floats = [x for x in _floats((args, kwargs)) if self._follows(x)]
+        if floats:
+            history: History = frozenset().union(*(self.history(x) or () for x in floats))
+            before = narrowest(_NAMES[x.dtype] for x in floats)
             made = _floats(result)
             for y in made:
                 self._note(y, history)
@@ -70,9 +70,9 @@ class _Watching(_Mode):
 
     def _note(self, tensor: Any, history: History) -> None:
         """Add to the history of a tensor and of its base: writing to a view changes the base."""
-        for one in (tensor, tensor._base):
-            if one is not None:
-                self._followed[one] = history | self._followed.get(one, frozenset())
+        for owner in (tensor, tensor._base):
+            if owner is not None:
+                self._followed[owner] = history | self._followed.get(owner, frozenset())
 
     def _follows(self, tensor: Any) -> bool:
         return self.casts.backward or tensor.requires_grad or tensor in self._followed
@@ -84,10 +84,10 @@ class Uncast(_Mode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = _floats((args, kwargs))
-        if not given:
+        floats = _floats((args, kwargs))
+        if not floats:
             return tree_map(_widened, func(*args, **kwargs))
-        if func._schema.name == _BITS or all(x.dtype in _WIDE for x in given):
+        if func._schema.name == _BITS or all(x.dtype in _WIDE for x in floats):
             return func(*args, **kwargs)
         kept = written_positions(func)
         named = {func._schema.arguments[i].name for i in kept}

@@ -160,14 +160,14 @@ class Compilations:
     def notes(self) -> Iterator[str]:
         """Sentences about code that Dynamo left uncompiled, and about values for each of which it
         compiled the layer again. A change of dtype, shape or layout does not count as a value."""
-        new = [one for one in _compilations() if id(one) not in self._before]
+        new = [event for event in _compilations() if id(event) not in self._before]
         yield from self._breaks_of(new)
-        for one in new:
-            if one.fail_type:
-                why = f"{one.fail_type}: {' '.join((one.fail_reason or '').split())}"
+        for event in new:
+            if event.fail_type:
+                why = f"{event.fail_type}: {' '.join((event.fail_reason or '').split())}"
                 yield f"torch.compile runs a part of the layer uncompiled: {why}"
                 break
-        values = [_OF_A_VALUE.match(one.recompile_reason or "") for one in new]
+        values = [_OF_A_VALUE.match(event.recompile_reason or "") for event in new]
         for value in [found[1] for found in values if found][:1]:
             yield f"torch.compile recompiles the layer for each value of `{value}`"
 

@@ -34,15 +34,15 @@ class _CapturedTape:
     def gradient(
         self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
-        given = targets, sources, cotangents, again
+        arguments = targets, sources, cotangents, again
         if not self._fw.captures:
-            return self._tape.gradient(*given)
+            return self._tape.gradient(*arguments)
         import torch
         from torch._dynamo.compiled_autograd import _enable
 
         # `torch._dynamo.config.compiled_autograd` does the same around compiled code.
         with _enable(torch.compile, dynamic=False):
-            return self._tape.gradient(*given)
+            return self._tape.gradient(*arguments)
 
 
 class CapturedTorch(_Captured, CompiledTorch):

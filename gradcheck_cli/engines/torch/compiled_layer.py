@@ -66,9 +66,9 @@ class CompiledTorchSubject(TorchSubject):
     def hvp(
         self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
     ) -> dict[str, Array | None]:
-        found = super().hvp(mode, row, self._among_zeros(tangents), along)
-        is_finite = all(map(_is_finite, found.values()))
-        return found if is_finite else super().hvp(mode, row, tangents, along)
+        product = super().hvp(mode, row, self._among_zeros(tangents), along)
+        is_finite = all(map(_is_finite, product.values()))
+        return product if is_finite else super().hvp(mode, row, tangents, along)
 
     def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
         both = self._among_zeros(firsts), self._among_zeros(tangents)

@@ -149,10 +149,10 @@ class CompiledTorch(Transforms):
             return super().jvp(function, primals, tangents)
         plain = {name: array.detach() for name, array in function.arrays.items()}
         pushed = self._of("tangents", function.code, self._tangents)
-        found: tuple[list[Any], list[Any], Any]
+        results: tuple[list[Any], list[Any], Any]
         with refusals():
-            found = pushed(plain, [primal.detach() for primal in primals], list(tangents))
-        return found
+            results = pushed(plain, [primal.detach() for primal in primals], list(tangents))
+        return results
 
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -33,10 +33,10 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
     """The operation as a function that runs other operations, or None if it must run as one: it has
     rows, or PyTorch has no decomposition."""
-    given = list(tensors([args, *kwargs.values()]))
-    if any(x.is_complex() for x in given):
-        return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in given))
-    return _of_real(func) if any(x.is_floating_point() for x in given) else None
+    arrays = list(tensors([args, *kwargs.values()]))
+    if any(x.is_complex() for x in arrays):
+        return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in arrays))
+    return _of_real(func) if any(x.is_floating_point() for x in arrays) else None
 
 
 @cache

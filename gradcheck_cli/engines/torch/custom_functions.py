@@ -112,12 +112,12 @@ def _running_lines() -> _Lines:
 def solvers(passes: Passes) -> frozenset[str]:
     """The users' classes whose forward reads a number in a loop, which means that it iterates until
     the number is small enough."""
-    found: set[str] = set()
+    names: set[str] = set()
     with ExitStack() as stack:
         for cls in classes_of(passes.call()):
-            stack.enter_context(_read(cls, found))
+            stack.enter_context(_read(cls, names))
         passes.call()
-    return frozenset(found)
+    return frozenset(names)
 
 
 @contextmanager
@@ -368,9 +368,9 @@ def parameters_of(cls: Any) -> list[str]:
     made = registered(cls)
     if made is not None:
         return [argument.name for argument in made.op._schema.arguments]
-    found = []
+    names = []
     for parameter in inspect.signature(cls.forward).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             break
-        found.append(parameter.name)
-    return found if is_separate(cls) else found[1:]
+        names.append(parameter.name)
+    return names if is_separate(cls) else names[1:]

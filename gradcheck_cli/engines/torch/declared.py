@@ -120,7 +120,7 @@ def _pull(apply: Callable[..., Any], kept: Sequence[Any], numpy: Numpy) -> Pull:
                     outputs.append(y)
                     cotangents.append(y_bar)
             moving = [i for i in places if kept[i].requires_grad]
-            found: dict[int, Any] = dict.fromkeys(places)
+            gradients: dict[int, Any] = dict.fromkeys(places)
             if outputs and moving:
                 grads = torch.autograd.grad(
                     outputs,
@@ -129,8 +129,8 @@ def _pull(apply: Callable[..., Any], kept: Sequence[Any], numpy: Numpy) -> Pull:
                     retain_graph=True,
                     allow_unused=True,
                 )
-                found.update(zip(moving, grads, strict=True))
-        return [None if g is None else numpy(g) for g in found.values()]
+                gradients.update(zip(moving, grads, strict=True))
+        return [None if g is None else numpy(g) for g in gradients.values()]
 
     return pull
 
@@ -151,11 +151,11 @@ def _filled(result: Any, flat: Array, before: Mapping[int, int]) -> Any:
 
 def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
     """The numbers as tensors of the same shapes and dtypes as `likes`."""
-    found = []
+    tensors = []
     for numbers, like in separate(flat, likes, torch.is_complex):
         part = torch.tensor(numbers, device=like.device)
-        found.append((torch.view_as_complex(part) if like.is_complex() else part).to(like.dtype))
-    return found
+        tensors.append((torch.view_as_complex(part) if like.is_complex() else part).to(like.dtype))
+    return tensors
 
 
 def _is_floating(value: Any) -> bool:

@@ -101,7 +101,7 @@ def uncut(
     that are there before."""
     with _Mode() as seen:
         plain = run()
-    found = []
+    barriers = []
     for cut in list(seen.cuts.values())[:MOST_CUTS]:
         gradients, overwrites = None, False
         if cut.name in ("detach()", "data", _NO_GRAD, HOOK):
@@ -111,13 +111,13 @@ def uncut(
             except RuntimeError as error:  # the layer writes to a saved value or to a leaf
                 overwrites = "modified by an inplace operation" in str(error)
         is_hook = cut.name == HOOK
-        found.append(GradientBarrier(cut.name, cut.place, gradients, overwrites, is_hook))
+        barriers.append(GradientBarrier(cut.name, cut.place, gradients, overwrites, is_hook))
     for hook in hooks[:MOST_CUTS]:
         place = hook.place
         if place is not None:
             with hook.removed():
-                found.append(GradientBarrier(HOOK, place, run(), is_hook=True))
-    return plain, found
+                barriers.append(GradientBarrier(HOOK, place, run(), is_hook=True))
+    return plain, barriers
 
 
 def asks(value: Any) -> bool:

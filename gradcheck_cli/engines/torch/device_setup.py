@@ -73,11 +73,11 @@ def products_of(torch: Any) -> Products:
     return _as_they_are(torch), _precision(torch), tf32, *reduced
 
 
-def put_products(torch: Any, found: Products) -> None:
+def put_products(torch: Any, wanted: Products) -> None:
     """Restore the settings that `products_of` returned."""
-    as_they_were, precision, tf32, *reduced = found
+    as_they_were, precision, tf32, *reduced = wanted
     now = products_of(torch) if as_they_were is None else _as_they_are(torch)
-    if now not in (found, as_they_were):
+    if now not in (wanted, as_they_were):
         torch.set_float32_matmul_precision(precision or "highest")
         if torch.backends.cudnn.allow_tf32 != tf32:  # PyTorch may have frozen it at its old value
             torch.backends.cudnn.allow_tf32 = tf32

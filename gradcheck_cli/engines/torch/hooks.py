@@ -61,10 +61,10 @@ class Hook:
 
 def hooks_of(modules: Iterable[Any]) -> list[Hook]:
     """The hooks of the modules, and of their own parameters, that see gradients."""
-    found = []
+    hooks = []
     for module in modules:
         tensors = [tensor for tensor in module._parameters.values() if tensor is not None]
         owned = (tensor._backward_hooks or {} for tensor in tensors)
         for among in (module._backward_pre_hooks, module._backward_hooks, *owned):
-            found += [Hook(among, key) for key in among]
-    return found
+            hooks += [Hook(among, key) for key in among]
+    return hooks

@@ -160,24 +160,24 @@ class TorchSubject(LayerSubject):
     def _load_callable(self) -> tuple[Callable[..., Any], Any]:
         """The callable, and the object that has its signature."""
         torch, implementation = self.torch, self.request.implementation
-        found = load_layer(implementation)
-        if _is_function(torch, found):
+        layer = load_layer(implementation)
+        if _is_function(torch, layer):
             self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
-            separate = found.setup_context is not torch.autograd.Function.setup_context
+            separate = layer.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
             self.is_fresh = implementation.live is None
-            return found.apply, found.forward
-        found, self._args, self._kwargs = constructed(found, implementation)
+            return layer.apply, layer.forward
+        layer, self._args, self._kwargs = constructed(layer, implementation)
         self._skip, self._keywords = 0, True
-        if isinstance(found, torch.nn.Module):
-            found, chosen = initialised(found, self.request.values, self._args, self._kwargs)
-            self._module = self.state.copied(found, chosen)
+        if isinstance(layer, torch.nn.Module):
+            layer, chosen = initialised(layer, self.request.values, self._args, self._kwargs)
+            self._module = self.state.copied(layer, chosen)
             return self._module, self._module.forward
-        if not callable(found):
-            raise not_callable(found, implementation)
-        self.state.borrow(found)
-        self.is_fresh = found is not implementation.live
-        return found, found
+        if not callable(layer):
+            raise not_callable(layer, implementation)
+        self.state.borrow(layer)
+        self.is_fresh = layer is not implementation.live
+        return layer, layer
 
     def _leaves_of(self, names: Sequence[str]) -> Iterator[Leaf]:
         request = self.request
@@ -211,9 +211,9 @@ class TorchSubject(LayerSubject):
         self._compiled = self._compiled or is_compiled(arrays) or is_wrapped(self._function)
         self._long = not self._compiled and has_many_operations(arrays)
         if self.output_names == [WHOLE] and self.torch.Tensor is type(arrays[0]):
-            (one,) = arrays
-            is_real = not self.complex_outputs and not one.is_meta
-            self._alone = (one.dtype, one.shape, one.layout, one.device) if is_real else None
+            (y,) = arrays
+            is_real = not self.complex_outputs and not y.is_meta
+            self._alone = (y.dtype, y.shape, y.layout, y.device) if is_real else None
         if self._compiled:
             self.notes += (note, *seen.notes())
             self.stages = (*STAGES, backend, *self.more_stages)
@@ -334,10 +334,10 @@ class TorchSubject(LayerSubject):
         if name not in values:
             base = self._base[name]
             return self.leaf_array(name, self._by_name[name].kept) if base is None else None
-        given = values[name]
+        numbers = values[name]
         if isinstance(values, Spare):
-            return self.spare_array(name, given)
-        return self.leaf_array(name, given) if not is_leaf or given.size >= LARGE else None
+            return self.spare_array(name, numbers)
+        return self.leaf_array(name, numbers) if not is_leaf or numbers.size >= LARGE else None
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
         if name not in inputs:
@@ -353,12 +353,12 @@ class TorchSubject(LayerSubject):
 
     def function(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Targets]:
         def outputs(moved: Sequence[Any], _: Any = None) -> Targets:
-            given = dict(inputs)
+            handed = dict(inputs)
             for name, tensor in zip(names, moved, strict=True):
                 if tensor is not self.primal(name, inputs):  # a dual
                     leaf = name in inputs and tensor.requires_grad
-                    given[name] = tensor.clone() if leaf else tensor
-            return self.call(given), None
+                    handed[name] = tensor.clone() if leaf else tensor
+            return self.call(handed), None
 
         return outputs
 
@@ -380,7 +380,7 @@ class TorchSubject(LayerSubject):
         if self._is_as_before(result):
             self.output_names = [WHOLE]
             return [result]
-        found = {}
+        outputs = {}
         for name, tensor in self._results.read(result):
             if tensor.is_meta and self._device != "meta":
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
@@ -390,9 +390,9 @@ class TorchSubject(LayerSubject):
                     dense = tensor.to_dense(masked_grad=False)
                 if dense.is_complex():
                     self.complex_outputs.add(name)
-                found[name] = as_pairs(dense.to(self._device))  # a layer may end on the CPU
-        self.output_names = list(found)
-        return list(found.values())
+                outputs[name] = as_pairs(dense.to(self._device))  # a layer may end on the CPU
+        self.output_names = list(outputs)
+        return list(outputs.values())
 
     def _is_as_before(self, result: Any) -> bool:
         """Whether the result is one plain tensor with the properties of the first call."""
@@ -428,10 +428,10 @@ class TorchSubject(LayerSubject):
     def several(self, many: Sequence[Values]) -> Array:
         if self.is_held or self._needs_graph:
             return one_by_one(self, many)
-        found = self._values_at_once(many)
-        if found is not None:
+        outputs = self._values_at_once(many)
+        if outputs is not None:
             self.stencils.batched += len(many)
-            return found
+            return outputs
         if not self.state.bare:
             return one_by_one(self, many)
         self.stencils.looped += len(many)

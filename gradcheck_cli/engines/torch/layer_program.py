@@ -123,11 +123,11 @@ def _refuse_effects(subject: LayerSubject) -> None:
     """Raise NotLifted if a call leaves effects or draws random numbers, because the next call may
     depend on them."""
     size = subject.outputs[0].size
-    found = subject.run(Call(cotangents=np.eye(size), watch=True))
-    if found.random:
+    run = subject.run(Call(cotangents=np.eye(size), watch=True))
+    if run.random:
         raise NotLifted("the layer draws random numbers")
-    changed = (*found.changed, *found.changed_later, *found.accumulated)
-    if changed or found.upstream_changed:
+    changed = (*run.changed, *run.changed_later, *run.accumulated)
+    if changed or run.upstream_changed:
         raise NotLifted(f"the layer writes to `{changed[0] if changed else 'its cotangent'}`")
 
 
@@ -216,14 +216,14 @@ def _passes(
     with watch, around:
         (y,), vjp = subject.vjp(inputs, subject.wrt)
     _refuse_cut(y, leaves)
-    found = [y]
+    results = [y]
     watch.derive()
     with watch, around:
         for place, bars in enumerate(rows):
-            found += subject.pass_back(vjp, bars, place + 1 < len(rows))
+            results += subject.pass_back(vjp, bars, place + 1 < len(rows))
     if watch.refusal:
         raise NotLifted(watch.refusal)
-    return found
+    return results
 
 
 def _refuse_cut(y: Any, leaves: Sequence[Any]) -> None:
@@ -301,8 +301,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         name = str(func)
         if name.startswith("prim"):
             return result
-        given, made = list(tensors([*args, *kwargs.values()])), list(tensors(result))
-        depending = [x for x in given if self._depends(x)]
+        operands, made = list(tensors([*args, *kwargs.values()])), list(tensors(result))
+        depending = [x for x in operands if self._depends(x)]
         moving = [x for x in depending if self._has_derivative(x)]
         self.refusal = self.refusal or self._refusal(func, name, depending, moving, made)
         for y in made if depending else ():
@@ -310,7 +310,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         if name not in _SAME_ARRAY:
             self._write(name, args, kwargs, made)
             if depending and self._has_numbers:
-                self.constants += [_numbers(x) for x in given if not self._depends(x)]
+                self.constants += [_numbers(x) for x in operands if not self._depends(x)]
         return result
 
     def _refusal(

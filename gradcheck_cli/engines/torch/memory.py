@@ -34,12 +34,12 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
         around[..., gaps].fill_(math.nan if is_float else torch.tensor(math.nan).to(tensor))
         return around[..., inside].copy_(tensor)
     if layout == "expanded":
-        one = tensor
+        base = tensor
         for axis, size in enumerate(tensor.shape):
             if size > 1:
-                first = one.narrow(axis, 0, 1)
-                one = first if torch.equal(one, first.expand_as(one)) else one
-        return one.clone().expand(tensor.shape)
+                first = base.narrow(axis, 0, 1)
+                base = first if torch.equal(base, first.expand_as(base)) else base
+        return base.clone().expand(tensor.shape)
     return tensor.contiguous()
 
 
@@ -55,15 +55,15 @@ class Watch:
     def written(self) -> tuple[str, ...]:
         """The names of the tensors that were written to since the last call: their numbers differ,
         or an operation counted a write of the same numbers."""
-        found = []
+        names = []
         for name, tensor in self._tensors.items():
             before = self._before.get(name)
             if before is not None:
                 if before[0] == tensor._version and self._is_unchanged(tensor.detach(), before[1]):
                     continue
-                found.append(name)
+                names.append(name)
             self._before[name] = tensor._version, self._copy_or_fingerprint(tensor.detach())
-        return tuple(found)
+        return tuple(names)
 
     def _copy_or_fingerprint(self, tensor: Any) -> Any:
         """A copy, or a fingerprint of a large tensor, which takes less memory."""
@@ -72,18 +72,18 @@ class Watch:
         bits = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
         return fingerprint(bits.view(self._torch.uint8).numpy(force=True))
 
-    def _is_unchanged(self, one: Any, other: Any) -> bool:
-        if isinstance(other, bytes):
-            return bool(self._copy_or_fingerprint(one) == other)
-        if one.shape != other.shape:
+    def _is_unchanged(self, tensor: Any, before: Any) -> bool:
+        if isinstance(before, bytes):
+            return bool(self._copy_or_fingerprint(tensor) == before)
+        if tensor.shape != before.shape:
             return False
-        if one.is_meta:  # it has no numbers: its writes are counted
+        if tensor.is_meta:  # it has no numbers: its writes are counted
             return True
-        if one.dtype == other.dtype and self._torch.equal(one, other):
+        if tensor.dtype == before.dtype and self._torch.equal(tensor, before):
             return True
-        equal = one == other
-        if one.is_floating_point() or one.is_complex():
-            equal |= one.isnan() & other.isnan()
+        equal = tensor == before
+        if tensor.is_floating_point() or tensor.is_complex():
+            equal |= tensor.isnan() & before.isnan()
         return bool(equal.all())
 
 

@@ -111,13 +111,13 @@ class TorchRecorder(Observer):
     def run_by_parts(self, shown: str, name: str, call: Call, run: Callable[[], Any]) -> Any:
         """Run a function whose operations are recorded. If they do not lead from its arguments to
         its results, as where NumPy computes them, record the function as one operation."""
-        given = [self._argument_slot(x) for x in call.given]
+        inputs = [self._argument_slot(x) for x in call.given]
         start, versions = len(self.execution.steps), [x._version for x in call.given]
         result = run()
         made = list(tensors(result))
-        if versions == [x._version for x in call.given] and not self._leads(start, given, made):
+        if versions == [x._version for x in call.given] and not self._leads(start, inputs, made):
             slots = tuple([self._result_slot(y) for y in made])
-            self._add(shown, name, False, tuple(given), slots, call)
+            self._add(shown, name, False, tuple(inputs), slots, call)
         return result
 
     def _leads(self, start: int, given: Sequence[int], made: Sequence[Any]) -> bool:

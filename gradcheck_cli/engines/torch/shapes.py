@@ -30,10 +30,10 @@ def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
             axis += x.ndim - used
         elif isinstance(part, slice) and part.step is not None and part.step < 0:
             size = x.shape[axis]
-            taken = range(*part.indices(size))
+            places = range(*part.indices(size))
             x = torch.flip(x, (axis,))
-            first = size - 1 - taken.start
-            part = slice(first, first + len(taken) * -part.step, -part.step)
+            first = size - 1 - places.start
+            part = slice(first, first + len(places) * -part.step, -part.step)
             axis += 1
         elif part is not None:
             axis += 1

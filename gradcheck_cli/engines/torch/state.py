@@ -172,14 +172,14 @@ class State:
         """Register the tensors that a function captured. They stay the user's own."""
         torch = self.torch
         for capture in captures(function):
-            name, found = capture.name, capture.value
-            if isinstance(found, torch.nn.Module):
-                self._hold(found, f"{name}.")
-                parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
+            name, value = capture.name, capture.value
+            if isinstance(value, torch.nn.Module):
+                self._hold(value, f"{name}.")
+                parts = {**dict(value.named_parameters()), **dict(value.named_buffers())}
                 for part, tensor in parts.items():
                     self._lend(f"{name}.{part}", tensor)
-            elif isinstance(found, torch.Tensor):
-                self._lend(name, found)
+            elif isinstance(value, torch.Tensor):
+                self._lend(name, value)
 
     def _is_sparse(self, tensor: Any) -> bool:
         return tensor.layout is not self.torch.strided
@@ -426,7 +426,7 @@ class _Stream:
 
 def _streams(torch: Any, device: Any) -> list[_Stream]:
     """The random generators of the CPU, where modules are initialised, and of a GPU."""
-    found = [
+    streams = [
         _Stream(
             torch.default_generator.get_state,
             torch.default_generator.set_state,
@@ -435,14 +435,14 @@ def _streams(torch: Any, device: Any) -> list[_Stream]:
     ]
     if device.type == "cuda":
         cuda = torch.cuda
-        found.append(
+        streams.append(
             _Stream(
                 lambda: cuda.get_rng_state(device),
                 lambda state: cuda.set_rng_state(state, device),
                 lambda seed: torch.Generator(device).manual_seed(seed).get_state(),
             )
         )
-    return found
+    return streams
 
 
 def _padded(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:

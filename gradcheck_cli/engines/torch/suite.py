@@ -45,7 +45,7 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
         raise Unsupported("it has no derivative")
     if dtype not in info.supported_dtypes("cpu"):
         raise Unsupported(f"it does not support {str(dtype).removeprefix('torch.')}")
-    found, why = [], "no sample has a dense input that requires a gradient"
+    usable, why = [], "no sample has a dense input that requires a gradient"
     for number, sample in enumerate(_first_samples(op, most, dtype)):
         tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if asks(leaf)]
         if any(tensor.layout != torch.strided for tensor in tensors):
@@ -57,10 +57,10 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
         if all(one.numel() for one in tensors) and _is_empty(op, number, is_complex, tensors):
             why = "its samples give arrays without entries"
             continue
-        found.append(Sample(op, number, inputs, pairs))
-    if not found:
+        usable.append(Sample(op, number, inputs, pairs))
+    if not usable:
         raise Unsupported(why)
-    return found
+    return usable
 
 
 def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Tensor]) -> bool:
@@ -108,10 +108,10 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
         self._moving, self._fixed = moving, fixed
         self._named = _of_own_dtype(op, number, is_complex)
 
-    def forward(self, *given: Any) -> Any:
+    def forward(self, *inputs: Any) -> Any:
         tensors: dict[int, Any] = {i: getattr(self, f"argument{i}") for i in self._fixed}
-        tensors |= dict.fromkeys(self._named, given[0].dtype)
-        return self._call(tensors | dict(zip(self._moving, given, strict=True)))
+        tensors |= dict.fromkeys(self._named, inputs[0].dtype)
+        return self._call(tensors | dict(zip(self._moving, inputs, strict=True)))
 
     def _masked(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         output = function(*args, **kwargs)

@@ -37,9 +37,9 @@ def _broadcast_flat(values: Any, places: Places) -> Any:
 def _with_values_at(x: Any, places: Places, values: Any) -> Any:
     """x with the values at the places. If several have the same place, the last one counts."""
     pool = row("concatenate")(_flat(x), _broadcast_flat(values, places))
-    taken = np.arange(x.size)
-    taken[places.ravel()] = x.size + np.arange(places.size)
-    return row("reshape")(row("take")(pool, taken, axis=0), shape=x.shape)
+    sources = np.arange(x.size)
+    sources[places.ravel()] = x.size + np.arange(places.size)
+    return row("reshape")(row("take")(pool, sources, axis=0), shape=x.shape)
 
 
 def _added(x: Any, places: Places, values: Any) -> Any:

@@ -103,18 +103,18 @@ def _triangular_solve(
 def _order(pivots: Any, length: int) -> Any:
     """The order of the rows after LAPACK's exchanges: one row for each matrix of the stack."""
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
-    found = np.tile(np.arange(length), (len(flat), 1))
-    for order, swaps in zip(found, flat, strict=True):
+    orders = np.tile(np.arange(length), (len(flat), 1))
+    for order, swaps in zip(orders, flat, strict=True):
         for i, j in enumerate(swaps - 1):
             order[[i, j]] = order[[j, i]]
-    return found.reshape(*pivots.shape[:-1], length)
+    return orders.reshape(*pivots.shape[:-1], length)
 
 
 def _packed(x: Any, pivots: Any) -> Any:
-    found = eliminated(exchanged(x, _order(pivots, x.shape[-2])))
-    if is_symbol(found):
-        found.writer.factored[found.node] = x
-    return found
+    factors = eliminated(exchanged(x, _order(pivots, x.shape[-2])))
+    if is_symbol(factors):
+        factors.writer.factored[factors.node] = x
+    return factors
 
 
 def _factored(run: OfRun, x: Any, packed: Any, pivots: Any) -> Any:
