@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -217,7 +217,10 @@ class EntryTape:
 
 
 def output_noise_sums(
-    program: Program, values: Mapping[str, Array], rounding: str, rows: Array | None
+    program: Program,
+    values: Mapping[str, Array],
+    rounding: str,
+    rows: Array | Sequence[Array] | None,
 ) -> tuple[Float, Float]:
     """For every output (or its projection) in float64: the rounding of its operations and of its
     inputs, shape (m,) each."""

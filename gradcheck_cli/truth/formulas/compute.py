@@ -341,14 +341,15 @@ def scale(work: Work, name: str, differences: Differences) -> Array:
 def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
     """|output| / |input| by entry, in `shape`: a derivative as large as the function itself. Second
     order: |output| / (|one input| |other input|), where an input counts as 1 at most, because the
-    function may bend on the scale of 1 although an input is larger, like softmax. If values cancel,
-    the output counts as large as the intermediate numbers."""
+    function may bend on the scale of 1 although an input is larger, like softmax. An output counts
+    as large as the terms that add up to it, which may cancel."""
     outputs = np.abs(work.output).reshape(-1, 1)
     inputs = work.request.wrt
     block = None if name in inputs else HessianBlock.named(name, inputs)
+    terms = work.terms
     if block or outputs.shape[0] != shape[0]:  # rows are projections
-        outputs = np.full((1, 1), largest(outputs))
-    outputs = np.fmax(outputs, work.on_the_way)
+        outputs, terms = (np.full((1, 1), largest(sizes)) for sizes in (outputs, terms))
+    outputs = np.fmax(outputs, terms)
     if block is None:
         size = outputs / _sizes(work, name, shape[1]).T
     else:

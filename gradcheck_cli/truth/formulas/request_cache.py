@@ -11,7 +11,8 @@ import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import Array, Values
+from gradcheck_cli.domain.draws import generator, signs
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
@@ -35,7 +36,7 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
 from gradcheck_cli.truth.numerics.pieces import Crossings
-from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
+from gradcheck_cli.truth.plain import frozen, inlined, plain_function
 
 NOISE_ROWS = 64  # rows for which rounding is summed exactly, by one walk of the tape each
 MOVED_ROWS = 4  # rows for which it is summed at every other point, too, two a column
@@ -84,14 +85,19 @@ class Work:
         return self._inputs_on_kinks <= STAIRS
 
     @cached_property
-    def on_the_way(self) -> float:
-        """The largest finite intermediate number between a differentiated input and the output.
-        Numbers that do not move, like the denominator of a series, do not cancel and do not
-        count."""
-        nodes, values = self.program.nodes, self.at_point
-        moved = moving(self.program, self.request.wrt)
-        floats = (values[index] for index in moved if nodes[index].kind == "float")
-        return max(map(largest, floats), default=0.0)
+    def terms(self) -> Float:
+        """How large the terms are that add up to each output, (m, 1): the sum of |d output / d v|
+        |v| over the results v of all operations that round and that a differentiated input moves.
+        Where there are many outputs, the largest sum for some of them together, (1, 1)."""
+        request = self.request
+        program, values = frozen(self.program, request.values, request.dtype)
+        count, rows = self.output.size, None
+        if count > MOVED_ROWS:
+            rng = generator(request.seed, 61)
+            rows = [signs(rng, self.output.shape) for _ in range(MOVED_ROWS)]
+        sums, _ = output_noise_sums(program, values, request.dtype, rows)
+        terms = np.nan_to_num(sums / FORMATS["float64"].unit_roundoff, posinf=0.0)
+        return terms[:, None] if rows is None else np.max(terms, keepdims=True)[:, None]
 
     @cached_property
     def swallowed(self) -> Array:
