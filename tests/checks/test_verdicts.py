@@ -304,3 +304,37 @@ def test_a_period_that_no_step_resolves_accuses_nobody(layer: Any, dtype: str) -
     answer = examined(layer, {"x": np.array([0.7, 1.3])}, dtype=dtype, modes=REVERSE)
     assert "GC101" not in {finding.code for finding in answer.findings}
     assert {finding.code for finding in answer.findings} <= {"GC501", "GC502"}
+
+
+def saturating(x: Any) -> Any:
+    return 1 / (1 + torch.exp(-torch.clamp(x, -30, 30)))
+
+
+def logistic(x: Any) -> Any:
+    return torch.log1p(torch.exp(torch.clamp(x, -20, 20)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("forward", "slope", "x"),
+    [
+        (saturating, lambda x: saturating(x) * (1 - saturating(x)), [-35.0]),
+        (saturating, lambda x: saturating(x) * (1 - saturating(x)), [-35.0, 2.0]),
+        (logistic, lambda x: torch.sigmoid(torch.clamp(x, -20, 20)), [-25.0]),
+        (lambda x: 1 / (1e3 + torch.relu(x)), lambda x: -1 / (1e3 + x) ** 2, [-2.0]),
+    ],
+)
+def test_a_slope_where_the_forward_is_flat_is_wrong_however_small(
+    forward: Any, slope: Any, x: list[float], dtype: str
+) -> None:
+    """Large numbers on the way make up little of the output, so they leave no residue."""
+    layer = function(forward, lambda g, at: g * slope(at))
+    assert only_error(layer, dtype=dtype, x=np.array(x)).code == "GC101"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_what_rounding_leaves_of_terms_that_cancel_is_right(dtype: str) -> None:
+    layer = function(
+        lambda x: (x + 1e6) - x, lambda g, x: g * ((x + 1e6) / (x + 1e6 + x * 1e-9) - 1) * 1e-9
+    )
+    assert not errors(examined(layer, {"x": np.array([3.0])}, dtype=dtype, modes=REVERSE))
