@@ -27,6 +27,7 @@ else:
     from collections.abc import Callable
     from dataclasses import MISSING, FrozenInstanceError, fields
     from dataclasses import dataclass as traceable_dataclass
+    from functools import cache
     from operator import attrgetter
     from reprlib import recursive_repr
     from types import FunctionType
@@ -62,7 +63,7 @@ else:
         position."""
         cls = type(instance)
         if cls not in _PARTS:
-            names = tuple(field.name for field in fields(cls))
+            names = _names(cls)
             by_place = all(field.init and not field.kw_only for field in fields(cls))
             if not by_place or len(names) < 2:
                 return dataclasses.replace(instance, **changes)
@@ -150,12 +151,16 @@ else:
     def _refuse(self: Any, name: str, *value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
+    @cache
+    def _names(cls: type) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
     def _state(self: Any) -> list[Any]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return [getattr(self, name) for name in _names(type(self))]
 
     def _restore(self: Any, state: list[Any]) -> None:
-        for field, value in zip(fields(self), state, strict=True):
-            object.__setattr__(self, field.name, value)
+        for name, value in zip(_names(type(self)), state, strict=True):
+            object.__setattr__(self, name, value)
 
     _FROZEN = {
         "__setattr__": _refuse,
