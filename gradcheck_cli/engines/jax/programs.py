@@ -11,8 +11,10 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -35,6 +37,10 @@ _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.l
 _JITTED = "_pjit_call_impl_python"  # runs functions that are new to JAX
 _NO_OPTION = "No such compile option"
 _STATED = ("custom_jvp_call", "custom_vjp_call")  # their derivatives do not affect the value
+
+
+# Values that nobody can modify, unlike a NumPy array or a list
+_FIXED = (jax.Array, np.generic, float, FunctionType)
 
 
 class Compiled:
@@ -222,10 +228,33 @@ def key_of(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
         return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
     if isinstance(value, float):  # nan equals nan, and -0 differs from 0
         return float, np.float64(value).tobytes()
+    if isinstance(value, FunctionType) and not any(value is one for one in inside):
+        return _function_key(value, (*inside, value))
+    if is_dataclass(value) and not isinstance(value, type):  # as JAX wraps a callback
+        parts = [getattr(value, one.name) for one in fields(value)]
+        return type(value), tuple(key_of(part, inside) for part in parts)
     state = None if any(value is one for one in inside) else _state(value)
     if state is not None:
         return type(value), key_of(state, (*inside, value))
     return type(value), _Same(value)
+
+
+def _function_key(function: FunctionType, inside: tuple[Any, ...]) -> Hashable:
+    """A key that is equal for functions of the same code that captured equal values, as a callback
+    has that a layer defines anew in each call. What can be modified is equal only to itself."""
+    captured = map(_captured, function.__closure__ or ())
+    more = function.__kwdefaults__ or {}
+    held = [*captured, *(function.__defaults__ or ()), *more.values()]
+    parts = (key_of(x, inside) if isinstance(x, _FIXED) else (type(x), _Same(x)) for x in held)
+    return FunctionType, function.__code__, id(function.__globals__), tuple(more), tuple(parts)
+
+
+def _captured(cell: Any) -> Any:
+    """The value of a captured variable, or the cell if it has none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return cell
 
 
 def _arrangement(structure: Any, inside: tuple[Any, ...]) -> Hashable:

@@ -227,6 +227,35 @@ def test_what_python_is_called_back_for_is_its_own() -> None:
         np.testing.assert_array_equal(found, [factor, factor])
 
 
+def test_a_callback_that_is_defined_anew_in_each_call_is_compiled_once(
+    compiled: list[str],
+) -> None:
+    shape = jax.ShapeDtypeStruct((2,), np.float32)
+    counts: list[int] = []
+
+    def turn(factor: float, counts: list[int]) -> None:
+        def square(x: np.ndarray) -> np.ndarray:
+            return x * x
+
+        def called(x: np.ndarray, power: int = 1) -> np.ndarray:
+            counts.append(power)
+            return np.asarray(square(np.asarray(x)) * np.float32(factor))
+
+        found = jax.pure_callback(called, shape, jnp.array([2.0, 3.0], np.float32))
+        np.testing.assert_array_equal(found, [4 * factor, 9 * factor])
+
+    with programs_known():
+        turn(2.0, counts)
+        compiled.clear()
+        turn(2.0, counts)
+        assert compiled == []
+        turn(3.0, counts)
+        other = list(counts)
+        turn(2.0, other)
+    assert len(counts) == 3
+    assert len(other) == 4
+
+
 def test_the_clock_stands_still_while_xla_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[bool] = []
     monkeypatch.setattr(patience, "tell", begun.append)
