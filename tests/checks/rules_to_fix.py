@@ -19,6 +19,35 @@ class Square(torch.autograd.Function):
         return grad_output * x
 
 
+class Spread(torch.autograd.Function):
+    """A factor 2 is missing, which is the number of rows too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        d = x - x.mean(-1, keepdim=True)
+        ctx.save_for_backward(d)
+        return (d * d).mean(-1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (d,) = ctx.saved_tensors
+        return g[:, None] * d / d.shape[1]
+
+
+class Scores(torch.autograd.Function):
+    """The square root of the number of columns is missing, which is 2 for 4 columns."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.cos(x) / x.shape[1] ** 0.5
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return -g * torch.sin(x)
+
+
 class Cosine(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

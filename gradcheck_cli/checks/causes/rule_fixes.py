@@ -123,14 +123,17 @@ class RuleFixes:
         self._expressions: dict[Place, Expression] = {}
 
     def first_working(self) -> TriedCorrection | None:
-        """The first correction that makes the function right at all fresh points where it runs."""
+        """The first correction that makes the function right at all fresh points, and with arrays
+        of other sizes, where it runs: `x.shape[0]` may equal 2 by chance."""
         try:
             for correction in islice(self._matching_corrections(), TRIALS):
                 expression = self._expression(correction.place)
                 code = correction.code
                 with self._layer.replacing(expression, code.expression, code.names()):
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
-                if answers and all(answers):
+                    right = bool(answers) and all(answers)
+                    right = right and False not in map(self._is_right, self._resized())
+                if right:
                     return TriedCorrection(correction, expression, len(answers), len(answers))
         except NotRewritable:
             pass  # the source shows no user function that returns it
@@ -219,6 +222,15 @@ class RuleFixes:
         with closing(self._bound({})) as subject:
             return [self._perturbed_leaves(subject, FAR) for _ in range(FRESH)]
 
+    def _resized(self) -> list[Values]:
+        """Points with one more entry along all axes of one size, for each size."""
+        with closing(self._bound({})) as subject:
+            leaves = [leaf for leaf in subject.leaves if leaf.is_floating]
+            sizes = sorted({size for leaf in leaves for size in leaf.shape if size > 1})
+            near = self._perturbed_leaves(subject, FAR)
+        values = {leaf.name: near.get(leaf.name, leaf.value) for leaf in leaves}
+        return [{n: _with_longer_axes(x, size) for n, x in values.items()} for size in sizes]
+
     def _is_right(self, values: Values) -> bool | None:
         """Whether the function with the correction is right for the rule's argument, or for all
         arguments if the rule is a jvp; None if it does not run."""
@@ -280,6 +292,14 @@ class _Run:
 
 def _words(subject: Subject) -> dict[str, Array]:
     return {word_of(leaf.name): np.asarray(leaf.value) for leaf in subject.leaves}
+
+
+def _with_longer_axes(values: Array, size: int) -> Array:
+    """The array with its first entries repeated at the end of each axis of this size."""
+    for axis in range(values.ndim):
+        if values.shape[axis] == size:
+            values = np.take(values, np.arange(size + 1) % size, axis)
+    return values
 
 
 def _is(values: Array | None, right: Array) -> bool:

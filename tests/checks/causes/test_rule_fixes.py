@@ -92,6 +92,16 @@ def test_what_a_backward_has_to_return(
     assert found.right == found.points
 
 
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_size_that_equals_a_number_by_chance_is_no_fix(rows: int) -> None:
+    x = np.linspace(-1.0, 2.0, 4 * rows).reshape(rows, 4) ** 2
+    found = tried(rules.Spread, {"x": x})
+    assert found is not None
+    assert found.correction.code.text == "2 * (g[:, None] * d / d.shape[1])"
+    found = tried(rules.Scores, {"x": x})
+    assert found is None or "shape[1] ** 0.5" in found.correction.code.text
+
+
 @pytest.mark.parametrize(
     ("cls", "inputs", "after"),
     [
