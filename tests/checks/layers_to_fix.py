@@ -98,3 +98,16 @@ def torch_decibels(z: Any) -> Any:
     import torch
 
     return 10 * torch.log10(torch.fft.fft(z).abs() ** 2)
+
+
+def torch_sinc_of_size(x: Any) -> Any:
+    import torch
+
+    return torch.where(torch.abs(x) < 1e-6, 1.0, torch.sin(x) / x)
+
+
+def torch_softplus_of_capped(x: Any) -> Any:
+    import torch
+
+    capped = torch.clamp(x, -500.0, 500.0)
+    return torch.log(1 + torch.exp(capped))

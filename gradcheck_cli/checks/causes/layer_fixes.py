@@ -3,7 +3,7 @@ and run there, at the failing point and at fresh points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.formulas.screening import screen
 
 BEYOND = 2  # far points at which a name must equal the expression that it replaces
+FAR = 2.0**6  # how much larger an input is at others, where a clipped one differs
 
 
 def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -132,7 +133,7 @@ class _LayerFixes:
             points,
             partial(self._evaluations, points),
             self._engine.capabilities.name,
-            [point.values for point in trial.points if not point.near][:BEYOND],
+            list(self._beyond([point.values for point in trial.points if not point.near])),
         )
         if rewording is None or not self._can_be_written(rewording):
             return trial
@@ -141,6 +142,16 @@ class _LayerFixes:
         return replace(
             trial, candidate=replace(candidate, before=place.text, after=written, place=place)
         )
+
+    def _beyond(self, far: Sequence[Values]) -> Iterator[Values]:
+        """Some far points, and others where each moved input in turn has the other sign or another
+        magnitude: `x` equals `abs(x)` at many points."""
+        yield from far[:BEYOND]
+        for values in far[:1]:
+            for name in self._request.wrt:
+                low, high = self._request.bounds.get(name, (-np.inf, np.inf))
+                for factor in (-1.0, FAR, -FAR):
+                    yield {**values, name: np.clip(factor * values[name], low, high)}
 
     def _evaluations(self, points: Sequence[Values], place: Place) -> Sequence[Sequence[Seen]]:
         """The evaluations of an expression in runs at these points; none if the expression cannot

@@ -60,7 +60,7 @@ def reworded(
         named = _values_of_names(mine, old, watch(place))
         if named is None:
             continue
-        named = _extended_values(named, mine, [numbers for _, numbers in far])
+        named = _extended_values(named, original, mine, [numbers for _, numbers in far])
         code = _code(rewritten, new, theirs, named, framework)
         if code is not None:
             return Rewording(place, code, level)
@@ -73,15 +73,17 @@ def _is_finite(numbers: Sequence[Array]) -> bool:
 
 def _extended_values(
     named: Mapping[str, Sequence[Array]],
+    program: Program,
     numbers: Sequence[Sequence[Array]],
     far: Sequence[Sequence[Array]],
 ) -> dict[str, list[Array]]:
-    """The values of each name, extended by the values at far points of the first node that equals
-    it."""
+    """The values of each name, extended by the values at far points of the node that equals it: of
+    several, the one with this name, or else the first."""
     extended = {}
     for text, values in named.items():
-        nodes = (i for i in range(len(numbers[0])) if _are(numbers, i, values))
-        node = next(nodes, None)
+        nodes = [i for i in range(len(program.nodes)) if _are(numbers, i, values)]
+        own = (i for i in nodes if program.nodes[i].name == text)
+        node = next(own, next(iter(nodes), None))
         extended[text] = [*values, *([] if node is None else [at[node] for at in far])]
     return extended
 

@@ -191,3 +191,20 @@ def test_a_layer_that_is_right_has_none() -> None:
 def test_what_overflows_with_complex_numbers_has_a_fix(layer: Any, before: str, after: str) -> None:
     found = fixes(layer, [3e25 + 1e25j, 1 + 2j])
     assert {(fix.before, fix.after) for fix in found} == {(before, after)}
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "dtype", "replaced"),
+    [
+        (layers.torch_sinc_of_size, [0.0, 0.5, 1.0, 2.0], "float64", "where(torch.abs(x) < 1e-06"),
+        (layers.torch_softplus_of_capped, [-30.0, 200.0, 50.0], "float32", "softplus(capped)"),
+    ],
+)
+def test_a_variable_with_equal_numbers_only_here_does_not_stand_for_an_expression(
+    layer: Any, x: list[float], dtype: str, replaced: str
+) -> None:
+    """`x` equals `abs(x)`, and what is cut at 500, at all of these points."""
+    found = fixes(layer, x, dtype=dtype)
+    assert found
+    for fix in found:
+        assert replaced in fix.after
