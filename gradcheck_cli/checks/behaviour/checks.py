@@ -254,4 +254,4 @@ class Where:
         none: Sequence[CustomCall] = ()
         calls = where_it_runs(self._bench.subject.functions, none)
         rules = list({call.name: call.backward for call in calls if call.backward}.values())
-        return returned(rules[0], None) if len(rules) == 1 else None
+        return returned(rules[0]) if len(rules) == 1 else None

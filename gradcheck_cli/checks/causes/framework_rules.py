@@ -183,7 +183,7 @@ def as_call(
         values=values,
         moving=tuple(names[place] for place in moving if place in names),
         reaches=reaches,
-        positions={name: place for place, name in names.items()},
+        positions={name: (place,) for place, name in names.items()},
         place=step.place,
     )
 

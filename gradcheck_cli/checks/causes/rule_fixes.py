@@ -147,7 +147,7 @@ class RuleFixes:
         with closing(self._bound({})) as here:
             several = self._rule.is_jvp and len(here.outputs) > 1
             for part in range(len(here.outputs)) if several else (None,):
-                returned = returned_value(read, self._rule.index, part)
+                returned = returned_value(read, self._rule.path, part)
                 program = None if returned is None else self._program(here, part)
                 if returned is None or program is None:
                     continue
@@ -158,8 +158,8 @@ class RuleFixes:
 
     def _expression(self, place: Place) -> Expression:
         if place not in self._expressions:
-            callers = self._layer.user_function, self._rule.function
-            self._expressions[place] = Expression(place, *callers)
+            callers = self._layer.user_function, self._problem.implementation.live
+            self._expressions[place] = Expression(place, *callers, self._rule.function)
         return self._expressions[place]
 
     def _program(self, subject: Subject, output: int | None) -> RuleProgram | None:

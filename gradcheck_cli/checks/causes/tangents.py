@@ -60,7 +60,8 @@ def _tangents_of_step(
     if not wanted:
         return {}
     call = as_call(recording, step, moving, wanted, frozenset())
-    given = {name: moved[step.args[call.positions[name]]] for name in call.moving}
+    pairs = zip(call.moving, moving, strict=True)
+    given = {name: moved[step.args[place]] for name, place in pairs}
     with closing(bind(call)) as subject:
         found = subject.jvp(given)
     if found is None:

@@ -490,7 +490,7 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     stated, right = one.stated, one.right
     stated_rule = _rule(call, name, finding.way)
     rule = "jvp" if stated_rule.is_jvp else "backward"
-    place = returned(stated_rule.function, stated_rule.index) or call.place
+    place = returned(stated_rule.function, *stated_rule.path) or call.place
     return cause_at(
         finding,
         call.name,
@@ -509,11 +509,11 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
 def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
     """The rule that computes the derivative with respect to an argument."""
     if call.terms.get(name) is not None:
-        return Rule(call.terms[name], None, True, name, (name,))
+        return Rule(call.terms[name], (), True, name, (name,))
     of_both = call.jvp is not None and call.backward is call.jvp  # reverse mode transposes the jvp
     if mode == "forward" or of_both:
         return Rule(call.jvp, call.tangent, True, name, call.moving)
-    return Rule(call.backward, call.positions.get(name, 0), False, name, call.moving)
+    return Rule(call.backward, call.positions.get(name, (0,)), False, name, call.moving)
 
 
 def _hooked(finding: Finding, hook: GradientBarrier) -> Cause:

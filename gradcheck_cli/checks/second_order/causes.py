@@ -64,7 +64,7 @@ class SecondOrderCauses:
         (call, *_) = calls
         message = f"{finding.message}: `{call.name}` is the only custom function involved"
         rule = call.backward if _inner(finding) == "reverse" else call.jvp
-        return replace(finding, message=message, place=returned(rule, None) or call.place)
+        return replace(finding, message=message, place=returned(rule) or call.place)
 
     def _of_the_framework(self, finding: Finding) -> Finding:
         """The finding with the operations that have the same error in isolation."""
@@ -141,7 +141,7 @@ def _reason_and_place(call: CustomCall, finding: Finding) -> tuple[str, Place | 
         and all(entry.computed is None for entry in finding.entries)
     ):
         by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
-        return by, returned(call.backward, None)
+        return by, returned(call.backward)
     if inner == "reverse" and call.saves:
         by = f"`{call.name}` saves a value of its forward that is neither an input nor an output"
         return f"{by}: its derivative is lost", call.saves

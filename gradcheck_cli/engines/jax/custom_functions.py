@@ -21,7 +21,7 @@ from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.jax.wide import Pure, equations
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
+from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall, Path
 from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.temporarily import temporarily
 
@@ -40,8 +40,9 @@ class _Enough(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """A call of a custom function. `values` are its flattened arguments and `names` their names;
-    `through` has the leaves of the layer that each depends on."""
+    """A call of a custom function. `values` are its flattened arguments, `names` their names, and
+    `paths` lead to them in the argument with the number in `indices`; `through` has the leaves of
+    the layer that each depends on."""
 
     function: Any
     args: tuple[Any, ...]
@@ -50,6 +51,7 @@ class _Call:
     values: list[Any] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
     through: list[set[str]] = field(default_factory=list)
 
     def call_at(self, *values: Any) -> Any:
@@ -125,10 +127,20 @@ def _add_arguments(call: _Call, leaf: str) -> None:
             index = which.idx
             name = parameters[index] if index < len(parameters) else f"argument {index}"
         call.indices.append(index)
+        call.paths.append(tuple(map(_key, rest)))
         parts = jax.tree_util.keystr(tuple(rest), simple=True, separator=".")
         call.names.append(f"{name}.{parts}" if rest else name)
         call.values.append(_numbers(value))
         call.through.append({leaf} if _depends(value) else set())
+
+
+def _key(entry: Any) -> int | str:
+    """The place or name of a part of a tree."""
+    for kind in ("key", "idx", "name"):
+        if hasattr(entry, kind):
+            found: int | str = getattr(entry, kind)
+            return found
+    return str(entry)
 
 
 def _depends(value: Any) -> bool:
@@ -174,10 +186,12 @@ def _described(call: _Call) -> CustomCall | None:
         moving=tuple(names[place] for place in places if call.through[place]),
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),
         # a jvp rule returns the value and then the tangent
-        positions={names[p]: rank[call.indices[p]] if reverse else 1 for p in places},
+        positions={
+            names[p]: (rank[call.indices[p]], *call.paths[p]) if reverse else (1,) for p in places
+        },
         backward=stated,
         jvp=None if reverse else stated,
-        tangent=1,
+        tangent=(1,),
         terms={names[p]: terms[rank[call.indices[p]]] for p in places} if terms else {},
         place=call.place,
         stops=_stops(call.function),

@@ -12,19 +12,28 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 
+Path = tuple[int | str, ...]
+"""Numbers and names that lead to a part of nested tuples, lists, dictionaries and named tuples."""
+
 MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
 
 
 class IsolatedCall:
     """`call(*args)`, a call of the run in which only the arguments at these `places` can change.
 
-    It has no attributes, so that its arguments cannot be mistaken for captured objects.
+    It has no attributes, so that its arguments cannot be mistaken for captured objects. `captured`
+    are those that its gradient is taken of, too, as the engine describes them.
     """
 
-    __slots__ = ("__name__", "_call")
+    __slots__ = ("__name__", "_call", "captured")
 
     def __init__(
-        self, name: str, call: Callable[..., Any], args: Sequence[Any], places: Sequence[int]
+        self,
+        name: str,
+        call: Callable[..., Any],
+        args: Sequence[Any],
+        places: Sequence[int],
+        captured: Sequence[Any] = (),
     ) -> None:
         def isolated(arrays: Sequence[Any]) -> Any:
             filled = list(args)
@@ -33,6 +42,7 @@ class IsolatedCall:
             return call(*filled)
 
         self._call = isolated
+        self.captured = captured
         self.__name__ = name
 
     def __call__(self, *arrays: Any) -> Any:
@@ -49,10 +59,11 @@ class CustomCall:
     complex_values   those of them that are complex: their parts are along the last axis
     moving     those of them that are differentiated
     reaches    the layer's leaves whose gradients pass through it
-    positions  which of all arguments each of `values` was
+    positions  where the backward returns the gradient of each of them: `(0, "w")` is the entry "w"
+               of the first part of what it returns
     backward   the user's function that states the derivative, where it is known
     jvp        the same for forward mode
-    tangent    which part of what that returns is the tangent (None: all of it)
+    tangent    where that returns the tangent
     terms      the user's functions that state one summand of the jvp each, by argument
                (`jax.custom_jvp.defjvps`)
     place      the line of the call
@@ -69,10 +80,10 @@ class CustomCall:
     values: Values
     moving: tuple[str, ...]
     reaches: frozenset[str]
-    positions: Mapping[str, int]
+    positions: Mapping[str, Path]
     backward: Any = None
     jvp: Any = None
-    tangent: int | None = None
+    tangent: Path = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     once: bool = False
@@ -84,12 +95,12 @@ class CustomCall:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The derivative of a function as the user wrote it: what `function` returns, or its part
-    `index` (None: all of it). `moving` are the differentiated arguments; a vjp is the derivative
+    """The derivative of a function as the user wrote it: the part of what `function` returns that
+    `path` leads to. `moving` are the differentiated arguments; a vjp is the derivative
     with respect to the one called `name`."""
 
     function: Any
-    index: int | None
+    path: Path
     is_jvp: bool
     name: str
     moving: tuple[str, ...]

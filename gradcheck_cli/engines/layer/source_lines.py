@@ -8,7 +8,7 @@ import linecache
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from types import CodeType, FrameType
@@ -136,11 +136,11 @@ def running() -> Iterator[tuple[CodeType, int]]:
         frame = frame.f_back
 
 
-def returned(function: Any, index: int | None) -> Place | None:
-    """The last expression that a function of the user returns, or its part `index` if it is a tuple
-    (None: all of it); None if its source cannot be read."""
+def returned(function: Any, *path: int | str) -> Place | None:
+    """The last expression that a function of the user returns, or the part of it that the path
+    leads to; None if its source cannot be read."""
     read = read_function(function)
-    value = None if read is None else read.returned_expression(index)
+    value = None if read is None else read.returned_expression(*path)
     return None if read is None or value is None else read.place_of(value)
 
 
@@ -179,7 +179,7 @@ def ending(layer: Any) -> Place | None:
     """The place where a layer returns: its last returned expression, or the line of its definition
     if it returns nothing; None if its source cannot be read."""
     function = layer if inspect.isroutine(layer) else type(layer).__call__
-    place = returned(function, None)
+    place = returned(function)
     read = None if place else read_function(function)
     if read is None or not isinstance(read.tree, ast.FunctionDef | ast.AsyncFunctionDef):
         return place
@@ -221,21 +221,20 @@ class ReadFunction:
     def parameters(self) -> frozenset[str]:
         return frozenset(self.code.co_varnames[: self.code.co_argcount])
 
-    def returned_expression(self, index: int | None, part: int | None = None) -> ast.expr | None:
-        """The last returned expression, or the body of a lambda. If it is a tuple: its part `index`
-        (None: all of it), and the `part` of that. None if that is ambiguous."""
+    def returned_expression(self, *path: int | str) -> ast.expr | None:
+        """The last returned expression, or the body of a lambda; or the part of it that the path
+        leads to, as far as the parts are written there."""
         if isinstance(self.body, ast.Lambda):
             nodes = [self.body.body]
         else:
             nodes = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
         value = nodes[-1] if nodes else None
-        if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
-            value = value.elts[index]
-        if part is None:
-            return value
-        if isinstance(value, ast.Tuple) and part < len(value.elts):
-            return value.elts[part]
-        return None
+        for key in path:
+            below = {} if value is None else _parts_of(value)
+            if key not in below:
+                break
+            value = below[key]
+        return value
 
     def _stretch(self, node: ast.expr) -> tuple[int, int]:
         return node.col_offset + self.margin, (node.end_col_offset or 0) + self.margin
@@ -257,6 +256,20 @@ class ReadFunction:
             self.margin + characters(before[last - 1], end or 0) + 1,
         )
         return Place(source, span, _stretch(source, span))
+
+
+def _parts_of(value: ast.expr) -> Mapping[object, ast.expr]:
+    """The parts of a tuple, list, dictionary or call with keywords by their places or names."""
+    match value:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return dict(enumerate(parts))
+        case ast.Dict(keys=keys, values=parts):
+            pairs = zip(keys, parts, strict=True)
+            return {key.value: part for key, part in pairs if isinstance(key, ast.Constant)}
+        case ast.Call(keywords=named):
+            return {one.arg: one.value for one in named}
+        case _:
+            return {}
 
 
 def read_function(function: Any) -> ReadFunction | None:

@@ -322,7 +322,7 @@ class NumpySubject(LayerSubject):
                 values={},
                 moving=names,
                 reaches=frozenset(names),
-                positions={name: place for place, name in enumerate(order)},
+                positions={name: (place,) for place, name in enumerate(order)},
                 backward=backward,
             ),
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import record
 from tensorflow.python.ops import custom_gradient
 
 from gradcheck_cli.domain.dtypes import Array, are_equal
@@ -17,7 +18,6 @@ from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.declared import (
     Declared,
     Given,
-    NotDeclarable,
     Pull,
     joined_results,
     separate,
@@ -50,12 +50,16 @@ def holding(declared: Declared) -> Iterator[None]:
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
         theirs = not of_a_library(getattr(function, "__module__", None))
         which = declared.function(function.__name__) if theirs else None
-        result = stated_before(function, args, kwargs)
+        with record.VariableWatcher() as watcher:
+            result = stated_before(function, args, kwargs)
         if which is None:
             return result
+        variables = watcher.watched_variables()
         given = Given.of(positional(function), args, is_floating, in_parts)
         given.results = joined_results(filter(is_floating, tf.nest.flatten(result)), in_parts)
-        pull = _pull(declared, which, function, args, kwargs)
+        captured = {f"variable {i}": in_parts(one) for i, one in enumerate(variables)}
+        given.args = {**given.args, **captured}
+        pull = _pull(function, args, kwargs, variables)
         found = declared.declared_results(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
@@ -68,9 +72,9 @@ def _copy(value: Any) -> Any:
     return tf.identity(value) if is_floating(value) else np.copy(value)
 
 
-def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
-    """The vjp of this call alone, by its own gradient function. Raises NotDeclarable if the
-    function uses variables that are not its arguments."""
+def _pull(function: Any, args: Sequence[Any], kwargs: Any, variables: Sequence[Any]) -> Pull:
+    """The vjp of this call alone, by its own gradient function, with respect to its arguments and
+    then to the variables that it uses."""
     kept = [tf.identity(a) if is_floating(a) else a for a in args]
     moving = [a for a in kept if is_floating(a)]
 
@@ -79,10 +83,8 @@ def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kw
             tape.watch(moving)
             result = tf.custom_gradient(function)(*kept, **kwargs)
             outputs = [y for y in tf.nest.flatten(result) if is_floating(y)]
-        if tape.watched_variables():
-            reason = "uses variables that are not its arguments, so it cannot be followed"
-            raise NotDeclarable(declared.found[which].design, reason)
-        found = tape.gradient(outputs, moving, output_gradients=_tensors(row, outputs))
+        sources = [*moving, *variables]
+        found = tape.gradient(outputs, sources, output_gradients=_tensors(row, outputs))
         return [None if g is None else in_parts(tf.convert_to_tensor(g)) for g in found]
 
     return pull

@@ -463,7 +463,7 @@ class TensorFlowSubject(LayerSubject):
         from gradcheck_cli.engines.tensorflow.custom_functions import custom_calls
 
         with self.passes() as passes:
-            return custom_calls(passes)
+            return custom_calls(passes, self.held)
 
     def lines(self, row: Array) -> Lines:
         """The line of the first random draw. TensorFlow has no arrays that a layer could write

@@ -7,19 +7,25 @@ cotangents, when it computes its gradient. Operations that a custom gradient run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import core
 
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.recording import Annotations, Row
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import ROWS
 from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
 _READ, _ASSIGN = "ReadVariableOp", "AssignVariableOp"
+_CHANGES = ("AssignAddVariableOp", "AssignSubVariableOp")
+_FAST = "TFE_Py_FastPathExecute"
 _KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # elementwise if the shape is unchanged
 
 
@@ -32,6 +38,12 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
         self._places_of = Places(__name__, TensorFlowRecorder.__module__)
         self._variables: dict[int, int] = {}  # a variable's handle -> the slot of its value
         self._derived: list[Step] = []
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        fast = getattr(pywrap_tfe, _FAST)
+        with super().recording(), temporarily(pywrap_tfe, **{_FAST: _reading_in_python(fast)}):
+            yield
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         """The slots of the leaves that TensorFlow sees. A captured NumPy array is a constant to
@@ -75,6 +87,8 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
         if name == _READ and inputs[0]._id in self._variables:
             self._places[outputs[0]._id] = self._variables[inputs[0]._id]
             return
+        if name in _CHANGES:  # what is read later is no leaf
+            self._variables.pop(inputs[0]._id, None)
         if name == _ASSIGN:
             self._variables[inputs[0]._id] = self._slot(inputs[1])
             return
@@ -91,6 +105,20 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
                 self._derived.append(step)
                 continue
             self.annotations.add(step, stated=self.backward)
+
+
+def _reading_in_python(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """TensorFlow's way to run an operation in C++. It refuses variables, which it would read
+    without an op callback; Python then reads them."""
+
+    def executed(*args: Any) -> Any:
+        for arg in args:
+            parts = arg if isinstance(arg, list | tuple) else (arg,)
+            if any(isinstance(part, tf.Variable) for part in parts):
+                raise core._FallbackException("a variable is read in Python")
+        return execute(*args)
+
+    return executed
 
 
 def row_of(name: str) -> Row | None:

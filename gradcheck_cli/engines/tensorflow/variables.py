@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.engines.layer.capture import Put, captures
+from gradcheck_cli.engines.layer.custom import IsolatedCall
 from gradcheck_cli.engines.tensorflow.state import Found
 
 
@@ -113,7 +114,9 @@ def found_in(tf: Any, layer: Any) -> dict[str, Found]:
 
 def _found_in(tf: Any, layer: Any) -> Iterator[Found]:
     seen = {id(layer)}
-    if is_keras_layer(layer):
+    if isinstance(layer, IsolatedCall):
+        yield from layer.captured
+    elif is_keras_layer(layer):
         yield from of_layer(tf, layer)
         yield from _captured(tf, layer.call, seen)
     elif isinstance(layer, tf.Module):

@@ -308,7 +308,7 @@ def _described(
         values={n: numpy(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=tuple(n for n, i in zip(called, places, strict=True) if call.args[i].requires_grad),
         reaches=frozenset(name for key, name in names.items() if key in reached),
-        positions=dict(zip(called, places, strict=True)),
+        positions={n: (i,) for n, i in zip(called, places, strict=True)},
         backward=own,
         jvp=getattr(users.jvp, "__func__", users.jvp),
         place=call.place,

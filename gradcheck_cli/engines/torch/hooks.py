@@ -45,7 +45,7 @@ class Hook:
     @property
     def place(self) -> Place | None:
         """What it returns, in the user's code."""
-        return returned(self.among[self.key], None)
+        return returned(self.among[self.key])
 
     @contextmanager
     def removed(self) -> Iterator[None]:

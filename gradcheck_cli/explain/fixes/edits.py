@@ -17,6 +17,7 @@ from typing import Any
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.custom import Path
 from gradcheck_cli.engines.layer.rewriting import with_parts
 from gradcheck_cli.engines.layer.source_lines import ReadFunction
 
@@ -108,12 +109,13 @@ class Edit:
     whole: ast.expr
 
 
-def returned_value(
-    read: ReadFunction, index: int | None, part: int | None = None
-) -> Returned | None:
-    """The last value that the function returns, or part `index` of it, or part `part` of that; None
-    if it cannot be determined."""
-    value = read.returned_expression(index, part)
+def returned_value(read: ReadFunction, path: Path, part: int | None = None) -> Returned | None:
+    """The part of the last value that the function returns to which the path leads, or part `part`
+    of that; None if it cannot be determined."""
+    value = read.returned_expression(*path)
+    if part is not None:
+        parts = value.elts if isinstance(value, ast.Tuple) else []
+        value = parts[part] if part < len(parts) else None
     if value is None:
         return None
     counts: dict[str, int] = {}

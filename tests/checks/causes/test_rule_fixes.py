@@ -30,9 +30,9 @@ def tried(
 ) -> TriedCorrection | None:
     problem = layer_problem(cls.apply, inputs, modes=(mode,))
     moving = tuple(inputs)
-    rule = Rule(cls.backward, moving.index(name), False, name, moving)
+    rule = Rule(cls.backward, (moving.index(name),), False, name, moving)
     if mode == "forward":
-        rule = Rule(cls.jvp, None, True, name, moving)
+        rule = Rule(cls.jvp, (), True, name, moving)
     return RuleFixes(
         torch_engine(), problem, subject_of(torch_engine(), cls.apply, **inputs), rule
     ).first_working()

@@ -34,7 +34,7 @@ def renamed(g: Any, x: Any, y: Any) -> Any:
 def of(function: Any, index: int | None) -> Returned:
     read = read_function(function)
     assert read is not None
-    found = returned_value(read, index)
+    found = returned_value(read, () if index is None else (index,))
     assert found is not None
     return found
 
