@@ -224,6 +224,8 @@ class WrongGradients:
                 continue  # a right derivative may lose digits
             if finding.input is not None and finding.input not in one.call.reaches:
                 continue
+            if one.call.broken is not None:
+                return _as_broken(finding, one.call, one.call.broken)
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
                 return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
@@ -425,7 +427,7 @@ class WrongGradients:
     def _wrong_arguments(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
         """The wrong arguments of the call as a layer of its own: examined whole if it is small,
         else along one random direction."""
-        if call.live is None:
+        if call.live is None or call.broken is not None:
             return (_Wrong(call, "", "", "", None),)
         problem = call_problem(self._problem, self._subject.dtype, call, mode)
         with closing(bind(self._engine, problem)) as subject:
@@ -483,6 +485,20 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
         return explained
     said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
     return replace(explained, code=Codes.WRONG_GRADIENT, message=finding.restated(said))
+
+
+def _as_broken(finding: Finding, call: CustomCall, reason: str) -> Finding:
+    cause = cause_at(
+        finding,
+        call.name,
+        returned(call.backward) or call.place,
+        phase="backward",
+        detail=reason,
+        story=f"the derivative of `{call.name}`{_called_at(call.place)} assumes the opposite",
+        kind="wrong rule",
+        proof="seen in a run at this point; whether this makes the entry wrong could not be shown",
+    )
+    return replace(finding, cause=cause)
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:

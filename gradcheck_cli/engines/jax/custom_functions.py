@@ -12,11 +12,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core.primitives import linear_solve_p
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
+from gradcheck_cli.engines.jax.implicit import LINEAR, ROOT, Broken, broken_promise
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.jax.wide import Pure, equations
@@ -32,6 +34,7 @@ MOST_CALLS = 64
 _CUT = "stop_gradient"
 
 _KINDS = (jax.custom_vjp, jax.custom_jvp)
+_RULES = (CUSTOM_JVP, CUSTOM_VJP, LINEAR)
 
 
 class _Enough(Exception):
@@ -42,7 +45,8 @@ class _Enough(Exception):
 class _Call:
     """A call of a custom function. `values` are its flattened arguments, `names` their names, and
     `paths` lead to them in the argument with the number in `indices`; `through` has the leaves of
-    the layer that each depends on."""
+    the layer that each depends on. `broken`: a call of `custom_root` or `custom_linear_solve`, by
+    the name of the function."""
 
     function: Any
     args: tuple[Any, ...]
@@ -53,6 +57,7 @@ class _Call:
     indices: list[int] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     through: list[set[str]] = field(default_factory=list)
+    broken: Broken | None = None
 
     def call_at(self, *values: Any) -> Any:
         structure = jax.tree.structure((self.args, self.kwargs))
@@ -66,7 +71,7 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
     no custom function, it does not run."""
     calls: list[_Call] = []
     program = jax.make_jaxpr(layer.call)(*layer.arrays)
-    if not any(one.primitive.name in (CUSTOM_JVP, CUSTOM_VJP) for one in equations(program)):
+    if not any(one.primitive.name in _RULES for one in equations(program)):
         return []
     for leaf in layer.wrt:
         seen: list[_Call] = []
@@ -101,11 +106,27 @@ def _recording_calls(calls: list[_Call]) -> Iterator[None]:
             calls.append(_Call(function, args, kwargs, places.running()))
         depth += 1
         try:
-            return before[kind](function, *args, **kwargs)
+            found = before[kind](function, *args, **kwargs)
+            if function.fun.__name__ == f"_{ROOT}":
+                look_at(ROOT, found, args[2:])
+            return found
         finally:
             depth -= 1
 
+    def look_at(name: str, found: Any, args: Sequence[Any]) -> None:
+        broken = broken_promise(name, found, _numbers)
+        if broken is not None and len(calls) < MOST_CALLS:
+            calls.append(_Call(name, tuple(args), {}, places.running(), broken=broken))
+
+    def solved(*args: Any, **params: Any) -> Any:
+        found = solve(*args, **params)
+        if not depth:
+            look_at(LINEAR, found, args)
+        return found
+
+    solve = linear_solve_p.bind
     with ExitStack() as stack:
+        stack.enter_context(temporarily(linear_solve_p, bind=solved))
         for kind in _KINDS:
             call = _method(partial(watched, kind))
             stack.enter_context(temporarily(kind, __call__=call))
@@ -118,6 +139,9 @@ def _method(watched: Callable[..., Any]) -> Callable[..., Any]:
 
 def _add_arguments(call: _Call, leaf: str) -> None:
     """Add the arguments with their numbers, from a run that follows `leaf`."""
+    if call.broken is not None:
+        call.through = [{leaf} if any(map(_depends, call.args)) else set()]
+        return
     parameters = list(inspect.signature(call.function.fun).parameters)
     flat, _ = jax.tree_util.tree_flatten_with_path((call.args, call.kwargs))
     for (_, which, *rest), value in flat:
@@ -166,6 +190,19 @@ def _described(call: _Call) -> CustomCall | None:
     compiles makes the call."""
     if any(value is None for value in call.values):
         return None
+    if call.broken is not None:
+        (reached,) = call.through
+        return CustomCall(
+            name=call.function,
+            live=call.function,
+            values={},
+            moving=tuple(reached),
+            reaches=frozenset(reached),
+            positions={},
+            backward=call.broken.rule,
+            place=call.place,
+            broken=call.broken.reason,
+        )
     apart = call.function.nondiff_argnums
     places = [
         place

@@ -71,6 +71,7 @@ class CustomCall:
     lone_jvp   the framework runs its jvp without an outer forward mode
     saves      where it keeps a value of its forward that is neither an input nor an output, and so
                has no derivative
+    broken     how the functions that it was given break what its derivative relies on
     stops      where it takes a value out of the graph, in its forward or in its rule, by the mode
                of that rule
     """
@@ -89,6 +90,7 @@ class CustomCall:
     once: bool = False
     lone_jvp: bool = False
     saves: Place | None = None
+    broken: str | None = None
     stops: Mapping[Mode, Place | None] = field(default_factory=dict)
     complex_values: frozenset[str] = frozenset()
 

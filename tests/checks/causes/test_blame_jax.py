@@ -322,3 +322,80 @@ def beside_a_package(x: Any) -> Any:
 def test_a_primitive_that_knows_its_dtype_does_not_hide_what_is_beside_it() -> None:
     (cause,) = causes(beside_a_package, 6.7, "float32")
     assert "exp" in cause.text
+
+
+def _root(tangent_solve: Any, steps: int = 40) -> Any:
+    def layer(a: Any) -> Any:
+        def f(z: Any) -> Any:
+            return z**3 + z - a
+
+        def solve(f: Any, z: Any) -> Any:
+            return jax.lax.fori_loop(0, steps, lambda _, z: z - f(z) / (3 * z * z + 1), z)
+
+        return jax.lax.custom_root(f, jnp.zeros_like(a), solve, tangent_solve)
+
+    return layer
+
+
+def tangent_solved(g: Any, y: Any) -> Any:
+    return y / g(jnp.ones_like(y))
+
+
+def tangent_multiplied(g: Any, y: Any) -> Any:
+    return y * g(jnp.ones_like(y))
+
+
+def _solution(wrong: str = "", **how: Any) -> Any:
+    def layer(b: Any) -> Any:
+        a = jnp.array([[3.0, 1.0], [1.0 if wrong != "symmetric" else -1.0, 2.0]], b.dtype)
+
+        def solve(matvec: Any, b: Any) -> Any:
+            return jnp.linalg.solve(a, b) * (1.5 if wrong == "solve" else 1)
+
+        def transpose_solve(vecmat: Any, c: Any) -> Any:
+            return jnp.linalg.solve(a.T, c) * (1.5 if wrong == "transpose_solve" else 1)
+
+        given = how or {"transpose_solve": transpose_solve}
+        return jax.lax.custom_linear_solve(lambda x: a @ x, b, solve, **given)
+
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "says", "text"),
+    [
+        (
+            _root(tangent_multiplied),
+            "`tangent_solve` does not solve its equation",
+            "y * g(jnp.ones_like(y))",
+        ),
+        (_root(tangent_solved, steps=2), "`solve` does not end at a root", "jax.lax.fori_loop("),
+        (
+            _solution("symmetric", symmetric=True),
+            "`symmetric=True`, but `matvec` is not symmetric",
+            "jax.lax.custom_linear_solve(",
+        ),
+        (
+            _solution("transpose_solve"),
+            "`transpose_solve` does not solve the transposed equation",
+            "jnp.linalg.solve(a.T, c)",
+        ),
+        (_solution("solve"), "`solve` does not solve its equation", "jnp.linalg.solve(a, b)"),
+    ],
+)
+def test_a_function_that_breaks_what_an_implicit_derivative_relies_on(
+    layer: Any, says: str, text: str
+) -> None:
+    found = causes(layer, [0.7, 2.5], "float64")
+    for cause in found:
+        assert says in cause.detail
+        assert text in cause.text
+    assert found
+
+
+@pytest.mark.parametrize(
+    "layer", [_root(tangent_solved), _solution(), _solution(symmetric=True), jax.vmap(_solution())]
+)
+def test_implicit_derivatives_whose_promises_are_kept(layer: Any) -> None:
+    x = jnp.array([[0.7, 2.5], [1.1, -0.4]])
+    assert custom_calls(Pure(lambda x: [layer(x)], {"x": x}, ("x",))) == []
