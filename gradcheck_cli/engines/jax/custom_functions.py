@@ -19,7 +19,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.jax.implicit import LINEAR, ROOT, Broken, broken_promise
-from gradcheck_cli.engines.jax.trees import is_complex
+from gradcheck_cli.engines.jax.trees import is_complex, key_of_entry
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.jax.wide import Pure, equations
 from gradcheck_cli.engines.layer.capture import of_a_library
@@ -151,20 +151,11 @@ def _add_arguments(call: _Call, leaf: str) -> None:
             index = which.idx
             name = parameters[index] if index < len(parameters) else f"argument {index}"
         call.indices.append(index)
-        call.paths.append(tuple(map(_key, rest)))
+        call.paths.append(tuple(map(key_of_entry, rest)))
         parts = jax.tree_util.keystr(tuple(rest), simple=True, separator=".")
         call.names.append(f"{name}.{parts}" if rest else name)
         call.values.append(_numbers(value))
         call.through.append({leaf} if _depends(value) else set())
-
-
-def _key(entry: Any) -> int | str:
-    """The place or name of a part of a tree."""
-    for kind in ("key", "idx", "name"):
-        if hasattr(entry, kind):
-            found: int | str = getattr(entry, kind)
-            return found
-    return str(entry)
 
 
 def _depends(value: Any) -> bool:

@@ -43,6 +43,15 @@ class Tree:
         return made
 
 
+def key_of_entry(entry: Any) -> int | str:
+    """The place or name that an entry of a path of `jax.tree_util` stands for."""
+    for kind in ("key", "idx", "name"):
+        if hasattr(entry, kind):
+            found: int | str = getattr(entry, kind)
+            return found
+    return str(entry)
+
+
 def arguments(layer: Any) -> tuple[str, ...]:
     """The names of the layer's arguments; empty if they are unknown."""
     try:
