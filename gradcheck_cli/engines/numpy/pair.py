@@ -6,6 +6,7 @@
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
     backward(upstream, upstream2) of an object that remembers its last forward run, which returned
                                   as many arrays; parameters may be None by default
+    backward(upstream, upstream2, cache)    if forward returns (y, y2, cache) or ((y, y2), cache)
 
 A parameter `out`, `output` or `y` of the third kind is the output. If it is the only one, forward
 may return the output twice, as output and cache. With several outputs, `upstream` has the structure
@@ -30,7 +31,7 @@ from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, call
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, callable_names, load_layer
 from gradcheck_cli.engines.layer.results import flattened
 
-Style = Literal["upstream", "upstreams", "cache", "input or cache", "inputs"]
+Style = Literal["upstream", "upstreams", "upstreams and cache", "cache", "input or cache", "inputs"]
 
 WAYS = "backward(upstream), backward(upstream, cache), or backward(upstream, x, ...)"
 CACHES = ("cache", "ctx", "context", "saved", "residuals")
@@ -125,6 +126,8 @@ class Convention:
             return pair.backward(upstream, **self.extra)
         if self.style == "upstreams":
             return pair.backward(*upstream, **self.extra)
+        if self.style == "upstreams and cache":
+            return pair.backward(*upstream, ran.cache, **self.extra)
         if self.style in ("cache", "input or cache"):
             return pair.backward(upstream, ran.cache, **self.extra)
         if self.by_name:
@@ -137,6 +140,8 @@ class Convention:
         args, kwargs = self.arguments(inputs)
         with np.errstate():  # which the forward may set
             result = called(pair.forward, args, kwargs)
+        if self.style == "upstreams and cache":
+            return Run(inputs, *self._outputs_and_cache(result))
         two = isinstance(result, tuple) and len(result) == 2
         if two and result[0] is result[1] and self._wants_output(inputs):
             return Run(inputs, result[0], None)
@@ -147,6 +152,20 @@ class Convention:
         if not two:
             raise WrongKind("backward takes a cache, so forward must return (output, cache)")
         return Run(inputs, *result)
+
+    def _outputs_and_cache(self, result: Any) -> tuple[Any, Any]:
+        """The outputs, one for each upstream gradient of backward, and the cache."""
+        count = len(self.rest)
+        if isinstance(result, tuple) and len(result) == count + 1:
+            return result[:-1], result[-1]
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], tuple | list):
+            outputs, cache = result
+            if len(outputs) == count:
+                return outputs, cache
+        raise WrongKind(
+            f"backward takes {count} upstream gradients and a cache, so forward must return {count}"
+            " outputs and the cache"
+        )
 
     def explain(self, error: Exception, pair: Pair, ran: Run) -> None:
         """Explain, in an error that backward raised or that its gradients caused, why a tuple from
@@ -175,7 +194,7 @@ class Convention:
         BadCall if backward fits no result of forward."""
         named = self.by_name or self.rest[:1] in [(name,) for name in CACHES]
         more = self.rest or self.optional or self.open_ended
-        if named or pair.owner is None or not more:
+        if named or pair.owner is None or not more or self.style == "upstreams and cache":
             return self
         each, tried = replace(self, style="upstreams"), pair.copied()
         before = _attributes(tried.owner)
@@ -283,6 +302,8 @@ def _style(rest: Sequence[str], order: Sequence[str], by_name: bool, open_ended:
         return "inputs"
     if len(rest) == 1:
         return "cache" if rest[0] in CACHES or len(order) != 1 else "input or cache"
+    if rest and rest[-1] in CACHES:
+        return "upstreams and cache"
     return "inputs" if open_ended or len(rest) == len(order) else "upstreams"
 
 

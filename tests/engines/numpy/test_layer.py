@@ -264,6 +264,27 @@ def test_the_cotangent_of_a_number_is_as_weak_as_the_number(number: Any) -> None
     assert found.dtypes["x"] == "float32"
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_upstream_of_each_output_comes_before_the_cache(nested: bool) -> None:
+    """As the steps of recurrent cells return them."""
+
+    def forward(x: Any, y: Any) -> Any:
+        outputs = x * y, np.sin(x)
+        return (outputs, (x, y)) if nested else (*outputs, (x, y))
+
+    def backward(up: Any, up_sine: Any, cache: Any) -> Any:
+        x, y = cache
+        return up * y + up_sine * np.cos(x), up * x
+
+    layer = bound(pair(forward, backward), {"x": X, "y": X + 3})
+    assert [output.shape for output in layer.outputs] == [(3,), (3,)]
+    found = gradients(layer)
+    np.testing.assert_allclose(found["x"], np.vstack([np.diag(X + 3), np.diag(np.cos(X))]))
+    np.testing.assert_allclose(found["y"], np.vstack([np.diag(X), np.zeros((3, 3))]))
+    with pytest.raises(WrongKind, match="must return 2 outputs and the cache"):
+        bound(pair(product, backward), {"x": X, "y": X + 3})
+
+
 def test_the_cache_of_one_input_may_have_any_name() -> None:
     subject = bound(pair(lambda x: (np.tanh(x), np.cosh(x)), lambda up, c: up / c**2), {"x": X})
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-14)
