@@ -62,6 +62,8 @@ def test_what_is_declared_is_the_truth() -> None:
         ("Step", "", 1),
         ("", DETACH["detach"], 1),
     ]
+    assert all("test_by_design.py" in place for one in result.by_design for place in one.places)
+    assert all(one.places for one in result.by_design)
     assert sum("as in the paper" in note for note in result.notes) == 1
 
 

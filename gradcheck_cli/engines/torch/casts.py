@@ -6,10 +6,10 @@ derivatives.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -17,6 +17,7 @@ from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower,
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import written_positions
+from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
 
 _WIDE = {
     **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
@@ -29,25 +30,18 @@ _NAMES = {
 _BITS = "aten::view.dtype"  # the same memory read as other numbers
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: nothing is compiled here, and importing the compiler takes two seconds."""
-        return False
-
-
-class _Watching(_Mode):
+class _Watching(OperationMode):
     """Follows the numbers that depend on tensors that require gradients and, in a backward pass,
     all numbers."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
         self.casts = Watch(dtype)
-        self._places = Places(__name__)
+        self._places = Places(__name__, WATCHER)
         self._followed = WeakIdKeyDictionary()  # tensor -> History
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        result = func(*args, **kwargs)
         floats = [x for x in _floats((args, kwargs)) if self._follows(x)]
         if floats:
             history: History = frozenset().union(*(self.history(x) or () for x in floats))
@@ -78,12 +72,11 @@ class _Watching(_Mode):
         return self.casts.backward or tensor.requires_grad or tensor in self._followed
 
 
-class Uncast(_Mode):
+class Uncast(OperationMode):
     """Computes everything that depends on float64 numbers in float64. An operation without inputs
     computes in its own dtype, and its result is widened."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         floats = _floats((args, kwargs))
         if not floats:
             return tree_map(_widened, func(*args, **kwargs))

@@ -18,6 +18,7 @@ from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 _COMPILER = "torch._dynamo"
 _TRACING = f"{_COMPILER}.convert_frame"
 _NODE = "CompiledFunction"  # the start of the name of a compiled function's autograd node
+_TAKES_FUNCTIONS = "torch._higher_order_ops."  # the modules of `torch.cond` and its like
 
 NOTE = (
     "compiled by torch.compile: its gradients are judged as compiled, but casts and causes are "
@@ -97,19 +98,29 @@ def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
 
 def is_compiled(arrays: Sequence[Any]) -> bool:
     """Whether the graph of these outputs has a compiled part."""
-    if not is_at_hand():
-        return False
-    pending = [array.grad_fn for array in arrays]
-    seen: set[Any] = set()
+    return any(type(node).__name__.startswith(_NODE) for node in _nodes_if_at_hand(arrays))
+
+
+def losing_tangents(arrays: Sequence[Any]) -> str | None:
+    """The operation in the graph of these outputs that silently drops tangents, because Dynamo
+    traces the functions that it takes: `torch.cond`, or a loop or scan. None if there is none."""
+    for node in _nodes_if_at_hand(arrays):
+        module = getattr(getattr(node, "_forward_cls", None), "__module__", "")
+        if module.startswith(_TAKES_FUNCTIONS):
+            return module.removeprefix(_TAKES_FUNCTIONS)
+    return None
+
+
+def _nodes_if_at_hand(arrays: Sequence[Any]) -> Iterator[Any]:
+    """The nodes of the graph of these outputs, each once; none if nothing can be compiled."""
+    pending = [array.grad_fn for array in arrays] if is_at_hand() else []
+    seen: set[Any] = {None}
     while pending:
         node = pending.pop()
-        if node is None or node in seen:
-            continue
-        if type(node).__name__.startswith(_NODE):
-            return True
-        seen.add(node)
-        pending.extend(following for following, _ in node.next_functions)
-    return False
+        if node not in seen:
+            seen.add(node)
+            yield node
+            pending.extend(following for following, _ in node.next_functions)
 
 
 def is_wrapped(function: Any) -> bool:
@@ -316,3 +327,12 @@ def as_written(torch: Any) -> AbstractContextManager[Any]:
         return nullcontext()
     kept: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return kept
+
+
+def runs_as_written() -> bool:
+    """Whether the caller is inside the block of `as_written`."""
+    if not is_at_hand():
+        return False
+    from torch._dynamo import eval_frame
+
+    return bool(eval_frame._stance.stance == "force_eager")

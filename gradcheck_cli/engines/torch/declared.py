@@ -84,7 +84,7 @@ def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Itera
 def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator[None]:
     forward = cls.forward
     names = parameters_of(users_class(cls))
-    places = Places(__name__)
+    places = Places(__name__, around_calls.__module__)
 
     def patched(*args: Any) -> Any:
         apply, plain = applied(cls, without_ctx(cls, args))

@@ -108,7 +108,7 @@ def uncut(
             try:
                 with _Mode(cut):
                     gradients = run()
-            except RuntimeError as error:  # the layer writes to a saved value or to a leaf
+            except Exception as error:  # such as a write to a saved value or to a leaf
                 overwrites = "modified by an inplace operation" in str(error)
         is_hook = cut.name == HOOK
         barriers.append(GradientBarrier(cut.name, cut.place, gradients, overwrites, is_hook))

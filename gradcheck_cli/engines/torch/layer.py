@@ -59,6 +59,8 @@ from gradcheck_cli.engines.torch.compiled import (
     is_compiled,
     is_switched_off,
     is_wrapped,
+    losing_tangents,
+    runs_as_written,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
@@ -123,6 +125,7 @@ class TorchSubject(LayerSubject):
         if is_at_hand():  # the layer may be compiled by its author
             clock_stands_still()
         self._needs_graph = False
+        self._loses_tangents: str | None = None
         self._compiled = self.compiles
         if self.compiles:
             shapes = {name: value.shape for name, value in request.values.items()}
@@ -209,6 +212,7 @@ class TorchSubject(LayerSubject):
         note = FELL_BACK if must_show and wrt and not is_compiled(arrays) else NOTE
         backend = "Inductor" if self._compiled else THE_BACKEND
         self._compiled = self._compiled or is_compiled(arrays) or is_wrapped(self._function)
+        self._loses_tangents = losing_tangents(arrays)
         self._long = not self._compiled and has_many_operations(arrays)
         if self.output_names == [WHOLE] and self.torch.Tensor is type(arrays[0]):
             (y,) = arrays
@@ -477,7 +481,13 @@ class TorchSubject(LayerSubject):
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
-        found = vjp(cotangents)
+        try:
+            found = vjp(cotangents)
+        except Exception as error:
+            if self._loses_tangents and runs_as_written():
+                name = self._loses_tangents
+                raise Unsupported(f"PyTorch's `{name}` has a gradient only if compiled") from error
+            raise
         return [None if g is None else as_pairs(g) for g in found]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
@@ -516,6 +526,8 @@ class TorchSubject(LayerSubject):
             raise Unsupported("forward mode does not reach captured tensors")
         if self._compiled and not self.compiles:
             raise Unsupported(NO_FORWARD_MODE)
+        if self._loses_tangents and not self.compiles:
+            raise Unsupported(f"PyTorch's `{self._loses_tangents}` loses tangents")
         try:
             yield
         except AssertionError as error:  # under `vmap`, PyTorch calls a jvp that does not exist
@@ -547,7 +559,7 @@ class TorchSubject(LayerSubject):
         ones together with zero tangents of the other leaves. If an operand has no tangent, PyTorch
         asks Python functions for a shape, which takes several times as long as the rest of a small
         layer."""
-        if not many or self._compiled:
+        if not many or self._compiled or self._loses_tangents:
             return super().jvps(many)
         if not self.state.bare:
             return self._beside_zeros(many, self.jvp)

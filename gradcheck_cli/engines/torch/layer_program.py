@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, Values
 from gradcheck_cli.domain.layer import word_of
@@ -30,6 +29,7 @@ from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.calls import tensors, written_positions
+from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
 from gradcheck_cli.engines.torch.kernels import RANDOM
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -249,14 +249,10 @@ def _refuse_cut(y: Any, leaves: Sequence[Any]) -> None:
         waiting += [following for following, _ in node.next_functions]
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[misc]
+class _Watch(OperationMode):
     """Records the operations. `refusal` describes the first operation that a program cannot
     represent: it draws random numbers, writes in the forward pass, has another dtype, needs numbers
     when there are none, or uses a number whose derivative was cut off."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __init__(self, subject: LayerSubject, has_numbers: bool = True) -> None:
         super().__init__()
@@ -267,7 +263,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         self._dtype = getattr(torch, subject.dtype)
         self._depending: dict[int, tuple[bool, Any]] = {}  # key: the storage, which is kept alive
         self._backward = False
-        self._places = Places(__name__)
+        self._places = Places(__name__, WATCHER)
 
     def depend(self, leaves: Sequence[Any]) -> None:
         """Mark these leaves as the inputs that results depend on."""
@@ -291,8 +287,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         by_floats, _ = self._depending.get(tensor.untyped_storage()._cdata, (False, None))
         return by_floats and tensor.is_floating_point()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         try:
             result = func(*args, **kwargs)
         except Exception:

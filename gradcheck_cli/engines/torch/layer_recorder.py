@@ -29,6 +29,7 @@ from gradcheck_cli.engines.torch.custom_functions import (
     replaced_forward,
     without_ctx,
 )
+from gradcheck_cli.engines.torch.dispatch import WATCHER
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -42,7 +43,7 @@ class TorchLayerRecorder(TorchRecorder):
     def __init__(self, composed: bool = False) -> None:
         super().__init__(composed)
         self.annotations = Annotations(self.execution, row_of)
-        self._places_of = Places(__name__, TorchRecorder.__module__)
+        self._places_of = Places(__name__, TorchRecorder.__module__, WATCHER)
         self._functions: list[Any] = []  # kept alive for their metadata
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:

@@ -7,27 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import written_positions
+from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
 
 _UPSTREAM = ""  # no leaf has that name
 
 
-class Watching(TorchDispatchMode):  # type: ignore[misc]
+class Watching(OperationMode):
     """Watches these `tensors`, given by name, and cotangents after `follow`."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: nothing is compiled here, and importing the compiler takes two seconds."""
-        return False
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
         super().__init__()
-        self._places = Places(__name__)
+        self._places = Places(__name__, WATCHER)
         self._names = {_memory(tensor): name for name, tensor in tensors.items()}
         self._writes: dict[str, Place] = {}
         self._draws: Place | None = None
@@ -45,7 +40,7 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
         leaves = {name: place for name, place in self._writes.items() if name != _UPSTREAM}
         return Lines(leaves, self._writes.get(_UPSTREAM), self._draws, self._redraws)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         names = [
             self._names.get(_memory(args[i]))
             for i in written_positions(func)
@@ -57,9 +52,9 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
                 if place is not None:
                     self._writes[name] = place
         wanted = self._redraws if self._is_backward else self._draws
-        if wanted is None and _is_random(func, args, kwargs or {}):
+        if wanted is None and _is_random(func, args, kwargs):
             self._drawn(self._places.running())
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
     def _drawn(self, place: Place | None) -> None:
         if self._is_backward:

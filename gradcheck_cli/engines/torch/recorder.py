@@ -7,19 +7,19 @@ address, shape, strides and dtype. The record keeps all arrays alive, so that no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
 from gradcheck_cli.engines.torch import products
 from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written_positions
 from gradcheck_cli.engines.torch.compositions import composition, users_implementation
+from gradcheck_cli.engines.torch.dispatch import OperationMode
 from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
 from gradcheck_cli.engines.trace.exact_kernels import OfRun
 
@@ -226,14 +226,8 @@ def _into(around: Any, written: Any, tensor: Any, part: Any) -> Any:
     return torch.view_as_complex(memory[around]) if tensor.is_complex() else memory[around]
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[misc]
+class _Mode(OperationMode):
     """Passes every operation to the recorder."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: nothing is compiled here, and keeping the compiler away would first import
-        it, which takes two seconds."""
-        return False
 
     def __init__(
         self, recorder: TorchRecorder, composed: bool, open: frozenset[Any] = frozenset()
@@ -245,8 +239,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         self._composed = composed
         self._open = open
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         recorder = self._recorder
         if not self._composed or func in self._open:
             return recorder.run(func, args, kwargs)
