@@ -3,7 +3,8 @@ the places where they do.
 
 `Watch` takes a batched program and returns the state of each of its numbers at many points.
 `directed` takes lines through the domain, bisects each on ordinals to where a number changes its
-state or comes closest to 0, and returns the points around.
+state or comes closest to 0, and returns the points around. `edges` does so for many lines, and a
+number of the program alone.
 """
 
 from __future__ import annotations
@@ -24,19 +25,24 @@ _PLACES = 24  # points of a line where states are compared
 _LINES = 40  # lines of one call
 _CHANGES = 6  # changes of each watched number that are followed
 _AROUND = 8  # numbers on each side of a change
+_EDGES = 1024  # lines on which results fall below the smallest normal number
+_EDGE_PLACES = 12
+_SUBNORMAL = 2  # the state of a subnormal number, or of its negative
 
 
 class Watch:
     """The state of every floating number of a batched program: its sign, and whether it is 0, below
     the smallest number, subnormal, normal or beyond the largest. nan is a state, too."""
 
-    def __init__(self, program: Program, fmt: FloatFormat) -> None:
+    def __init__(self, program: Program, fmt: FloatFormat, outputs: bool = False) -> None:
+        """With `outputs`, only the results of the program are watched."""
         self._function = PlainFunction(program, fmt.name)
         self._format = fmt
         self._nodes = [
             index
             for index, node in enumerate(program.nodes)
             if node.kind == "float" and node.op != CONSTANT and node.args
+            if not outputs or index in program.outputs
         ]
 
     def numbers(self, values: Mapping[str, Array]) -> Array:
@@ -86,15 +92,17 @@ Evaluate = Callable[[Ordinals], Array]
 """Returns the watched numbers (N, K) of points (N, D)."""
 
 
-def lines_through(domain: Domain, points: Ordinals, rng: np.random.Generator) -> Lines:
+def lines_through(
+    domain: Domain, points: Ordinals, rng: np.random.Generator, count: int = _LINES
+) -> Lines:
     """Lines through points of the domain, along one element, two equal elements, or all."""
     size = domain.size
     if size == 1:
         return Lines(points[:1], np.ones((1, 1), np.bool_))
-    chosen = rng.integers(len(points), size=_LINES)
-    mask = np.zeros((_LINES, size), np.bool_)
-    mask[np.arange(_LINES), rng.permutation(_LINES) % size] = True
-    several = np.arange(_LINES) % 8
+    chosen = rng.integers(len(points), size=count)
+    mask = np.zeros((count, size), np.bool_)
+    mask[np.arange(count), rng.permutation(count) % size] = True
+    several = np.arange(count) % 8
     pairs = np.flatnonzero(several == 6)
     mask[pairs, rng.integers(size, size=len(pairs))] = True
     mask[several == 7] = True
@@ -124,6 +132,37 @@ def directed(
         _neighbours(domain, lines, *_smallest(domain, lines, places, numbers, evaluate, budget)),
     ]
     return np.unique(np.concatenate(found), axis=0)
+
+
+def edges(
+    domain: Domain,
+    points: Ordinals,
+    watch: Watch,
+    evaluate: Evaluate,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Ordinals:
+    """Points (N, D) where watched numbers fall below the smallest normal one, along lines through
+    points of the domain. An engine that flushes may lose one there, by an error of its last digit,
+    that counts: at one such place of many."""
+    lines = lines_through(domain, points, rng, _EDGES)
+    places = _places(*lines.ends(domain), domain.format, _EDGE_PLACES, rng)
+    count, each = places.shape
+    line = np.repeat(np.arange(count), each)
+    numbers = evaluate(lines.at(line, places.ravel(), domain)).reshape(count, each, -1)
+    states = np.abs(watch.states(numbers)) > _SUBNORMAL
+    line, at, column = np.nonzero(states[:, 1:] != states[:, :-1])
+    some = rng.permutation(len(line))[: 2 * _EDGES]
+    line, at, column = line[some], at[some], column[some]
+    before, after = places[line, at], places[line, at + 1]
+    state, rows = states[line, at, column], np.arange(len(line))
+    while np.any(after > before + 1) and not budget.is_spent:
+        middle = midway(before, after)
+        found = watch.states(evaluate(lines.at(line, middle, domain))[rows, column])
+        same = (np.abs(found) > _SUBNORMAL) == state
+        before, after = np.where(same, middle, before), np.where(same, after, middle)
+    around = np.arange(-1, 3)
+    return lines.at(np.repeat(line, len(around)), (before[:, None] + around).ravel(), domain)
 
 
 def _places(

@@ -450,10 +450,13 @@ class Proof:
 
     def _if_it_counts(self, x: Enclosed) -> Array:
         """The absolute error of numbers that are not below the smallest normal one. A number that
-        is flushed to 0 is off by itself, so that it is not above a / (1 - d)."""
+        is flushed to 0 is below its floor. It is off by itself, so that it is not above a / (1 - d)
+        either."""
         least = x.a / (1 - x.d) * (1 + 2.0**-40)
         small = (x.d < 1) & (least < self._rounding.normal)
-        return np.where(small, x.unless_0.a, x.a)
+        floor, firm = x.above
+        error = np.where(small, x.unless_0.a, x.a)
+        return np.where(floor <= self._rounding.normal, np.minimum(error, firm), error)
 
     def _sharper(
         self, output: int, known: Enclosed, boxes: _Boxes, wanted: Array
@@ -480,7 +483,8 @@ class Proof:
             smooth = found.smooth[:, None]
             lo[rows] = np.fmax(lo[rows], np.where(smooth, least, -np.inf))
             hi[rows] = np.fmin(hi[rows], np.where(smooth, most, np.inf))
-        return replace(known, lo=lo, hi=hi, d=np.zeros(lo.shape), a=errors), moves
+        sharp = Enclosed(lo, hi, np.zeros(lo.shape), errors, known.bad, known.undefined)
+        return sharp, moves
 
     def _slopes(self, found: Sharper, low: Ordinals, high: Ordinals, size: int) -> Slopes | None:
         """The slopes of an output of `size` elements over boxes; None if they are unknown."""

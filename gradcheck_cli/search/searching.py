@@ -39,7 +39,7 @@ from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS, ROOT_ULPS, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.faithful import AGAIN, LOOSE, of_one_dtype, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
-from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
+from gradcheck_cli.search.goals import Evaluate, Lines, Watch, directed, edges, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
@@ -79,6 +79,11 @@ _MANY = 1 << 14  # points of a batch of a region's numbers: so many start no thr
 _AROUND = 2048  # points around witnesses in each turn
 _OPEN_POINTS = 64  # open boxes of each kind and turn whose ends are run
 _WITHIN = 256  # points inside open boxes of each kind and turn
+_BY_FLUSHING: Sequence[Kind] = (
+    "gradient-underflow-to-zero",
+    "gradient-inaccurate",
+    "value-inaccurate",
+)
 
 
 class Searching:
@@ -455,8 +460,24 @@ class Searching:
         """Points beside zeros, overflows and underflows of intermediate numbers."""
         if self._program_to_watch is None:
             return probes(self._domain, (), self._rng)
-        watch, constants = self._program_to_watch
-        domain, runner = self._domain, self._runner
+        watch, outputs, constants = self._program_to_watch
+        domain, budget = self._domain, self._budget
+        lines: Lines = lines_through(domain, points, self._rng)
+        evaluate = self._evaluating(watch, constants)
+        found = directed(domain, lines, watch, evaluate, self._rng, budget)
+        if not set(_BY_FLUSHING).intersection(self._undecided_kinds()) or not self._flushes:
+            return found
+        evaluate = self._evaluating(outputs, constants)
+        return np.concatenate([found, edges(domain, points, outputs, evaluate, self._rng, budget)])
+
+    @property
+    def _flushes(self) -> bool:
+        """Whether the engine flushes subnormal numbers."""
+        return Rounding.of(self._format, self._runner.engine in LOOSE).flush
+
+    def _evaluating(self, watch: Watch, constants: Mapping[str, Array]) -> Evaluate:
+        """A function from points to the watched numbers."""
+        runner = self._runner
 
         def evaluate(places: Ordinals) -> Array:
             parts = []
@@ -466,12 +487,12 @@ class Searching:
                 parts.append(watch.numbers(values)[: len(some)])
             return np.concatenate(parts)
 
-        lines: Lines = lines_through(domain, points, self._rng)
-        return directed(domain, lines, watch, evaluate, self._rng, self._budget)
+        return evaluate
 
     @cached_property
-    def _program_to_watch(self) -> tuple[Watch, Mapping[str, Array]] | None:
-        """The program to watch: the engine's own value and gradient, or the formula alone."""
+    def _program_to_watch(self) -> tuple[Watch, Watch, Mapping[str, Array]] | None:
+        """The program to watch, all of its numbers and its results alone: the engine's own value
+        and gradient, or the formula alone."""
         for program, constants in (
             (self._gradient.program, self._gradient.constants),
             (self._exact, {}),
@@ -487,7 +508,8 @@ class Searching:
                 for name, array in constants.items()
                 if np.asarray(array).dtype.kind == "f"
             }
-            return Watch(whole, self._format), {**constants, **spread}
+            results = Watch(whole, self._format, outputs=True)
+            return Watch(whole, self._format), results, {**constants, **spread}
         return None
 
     # Witnesses that are easier to read.

@@ -30,7 +30,7 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
-from gradcheck_cli.search.enclosures.faithful import LOOSE, of_one_dtype, unfaithful
+from gradcheck_cli.search.enclosures.faithful import AGAIN, LOOSE, of_one_dtype, unfaithful
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, Runner
@@ -108,7 +108,7 @@ class Attack:
         if of_one_dtype(runner.program, self.name, dtype):
             return
         fmt = FORMATS[dtype]
-        rounding = Rounding.of(fmt, self.name in LOOSE)
+        rounding = Rounding.of(fmt, self.name in LOOSE, self.name in AGAIN)
         self._huge = rounding.huge * (1 - 2.0**-10)
         constants = {**domain.still, **gradient.constants}
         try:
@@ -149,7 +149,7 @@ class Attack:
         self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
     ) -> Iterator[str]:
         parts = (part.reshape(len(points), -1) for part in found.parts)
-        lo, hi, d, a, bad, _, _, overflows, flushed, gap = parts
+        lo, hi, d, a, bad, _, _, overflows, flushed, gap, floor, firm = parts
         with np.errstate(all="ignore"):
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
@@ -159,6 +159,9 @@ class Attack:
             large = (np.abs(computed) >= self._huge) & (end > self._huge)
             settled = np.isfinite(computed) & np.isfinite(bound)
             outside = ~within & (~bad | (settled & ~overflows)) | (overflows & ~(within | large))
+            above = ~bad & (np.minimum(np.abs(lo), np.abs(hi)) >= floor) & (lo * hi > 0)
+            near = d * np.maximum(np.abs(lo), np.abs(hi)) + firm * (1 + 2.0**-40)
+            outside |= above & (apart > near)
         outside |= (a == 0) & ~bad & (computed != 0) & (np.abs(computed) < gap)
         wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(len(points), -1)
         outside |= wrong & np.isfinite(computed)

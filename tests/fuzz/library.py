@@ -15,6 +15,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import scipy.special
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS
-from gradcheck_cli.search.enclosures.faithful import LOOSE_ULPS, ULPS
+from gradcheck_cli.search.enclosures.faithful import LOOSE_ULPS, PIECES, STEEPER_ULPS, ULPS
 
 _CHUNK = 1 << 21
 _LEAST_DRAWN = 1 << 20
@@ -42,6 +43,10 @@ def _erf(x: Any) -> Any:
     return scipy.special.erf(np.asarray(x, np.float64)).astype(x.dtype)
 
 
+def _erfc(x: Any) -> Any:
+    return scipy.special.erfc(np.asarray(x, np.float64)).astype(x.dtype)
+
+
 def _log_sigmoid(x: Any) -> Any:
     return -_softplus(-x)
 
@@ -50,7 +55,7 @@ def _log_sigmoid(x: Any) -> Any:
 class Function:
     """A kernel, its name in the framework, the right function, and where it is measured.
     `several`: it is made of several functions, and off by a part of the result, as of a number
-    whose ulp is least."""
+    whose ulp is least. `within`: in how many ulps it is between these ends, in float32 alone."""
 
     kernel: str
     name: str
@@ -59,6 +64,7 @@ class Function:
     high: float
     of: tuple[Any, ...] = ()
     several: bool = False
+    within: float = 0.0
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -102,9 +108,19 @@ _RANGES = {
     "sin": (np.sin, -1e5, 1e5),
     "cos": (np.cos, -1e5, 1e5),
     "erf": (_erf, -4.0, 4.0),
+    "erfc": (_erfc, -9.0, 9.0),
+    "reciprocal": (lambda x: 1 / x, 1e-30, 1e30),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30),
 }
-_IN_JAX = {"sigmoid": "nn.sigmoid", "atan": "numpy.arctan", "erf": "lax.erf"}
+_IN_JAX = {
+    "sigmoid": "nn.sigmoid",
+    "atan": "numpy.arctan",
+    "erf": "lax.erf",
+    "erfc": "lax.erfc",
+    "rsqrt": "lax.rsqrt",
+}
 _KERNELS = {("jax", "sigmoid"): "logistic"}
+_POWERS = (0.5, -1.5, 3.5, 29.5, -95.5)
 
 
 def functions(engine: str) -> Mapping[str, Function]:
@@ -116,7 +132,17 @@ def functions(engine: str) -> Mapping[str, Function]:
     for name, (right, low, high) in _RANGES.items():
         kernel = _KERNELS.get((engine, name), name if engine == "jax" else name.capitalize())
         path = _IN_JAX.get(name, f"numpy.{name}") if engine == "jax" else f"math.{name}"
-        found[name] = Function(kernel, path, right, low, high, several=True)
+        whole = Function(kernel, path, right, low, high, several=True)
+        if kernel in LOOSE_ULPS:
+            found[name] = whole
+        for least, most, within in PIECES.get(kernel, ()):
+            ends = max(least, low), min(most, high)
+            piece = replace(whole, low=ends[0], high=ends[1], within=within)
+            found[f"{name} from {least:g} to {most:g}"] = piece
+    kernel, path = ("pow", "numpy.power") if engine == "jax" else ("Pow", "math.pow")
+    for p in _POWERS:
+        how: Any = {"of": (p,), "several": True}
+        found[f"pow {p}"] = Function(kernel, path, lambda x, p=p: x**p, 1e-30, 1e30, **how)
     return found
 
 
@@ -124,9 +150,11 @@ def assumed(one: Function, engine: str, dtype: str) -> float:
     """What a proof assumes of it, in ulps."""
     if engine == "torch":
         return ULPS.get(one.kernel, (LIBRARY_ULPS,) * 2)[dtype == "float64"]
-    return LOOSE_ULPS[one.kernel][
-        ("float32", "float64").index(dtype) + 1 if "16" not in dtype else 0
-    ]
+    if one.within:
+        return one.within
+    place = ("float32", "float64").index(dtype) + 1 if "16" not in dtype else 0
+    more = STEEPER_ULPS.get(one.kernel, 0.0) if dtype == "float64" else 0.0
+    return LOOSE_ULPS[one.kernel][place] + more * sum(map(abs, one.of))
 
 
 _NEXT_TO_NOTHING = 2.0**-30  # below that, a function is its argument, or constant
@@ -178,7 +206,7 @@ def _function(engine: str, one: Function) -> Callable[[np.ndarray], Iterator[np.
     def call(x: np.ndarray) -> Iterator[np.ndarray]:
         if engine != "torch":
             array = module.numpy.asarray(x) if engine == "jax" else module.constant(x)
-            yield np.asarray(function(array))
+            yield np.asarray(function(array, *one.of))
             return
         whole = module.from_numpy(x)
         spread = module.empty(2 * len(x), dtype=whole.dtype)[::2]
@@ -222,6 +250,8 @@ def main() -> int:
     beyond, known = 0, functions(options.engine)
     for name in options.only or known:
         one = known[name]
+        if one.within and options.dtype != "float32":
+            continue
         most, place = worst(one, options.dtype, options.every, options.engine)
         limit = assumed(one, options.engine, options.dtype)
         beyond += most > limit

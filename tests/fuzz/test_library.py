@@ -28,6 +28,8 @@ HALF = ("float16", "bfloat16")  # which PyTorch computes in float32, and rounds 
 )
 def test_no_function_is_off_by_more(engine: str, dtype: str) -> None:
     for one in functions(engine).values():
+        if one.within and dtype != "float32":
+            continue
         most, _ = worst(one, dtype, EVERY[dtype], engine)
         assert 0.45 < most <= assumed(one, engine, dtype), one.name
 

@@ -1,9 +1,10 @@
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.search.box import Ordinals, from_ordinals
+from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.goals import Watch, directed, lines_through
+from gradcheck_cli.search.goals import Evaluate, Watch, directed, edges, lines_through
 from gradcheck_cli.truth.batching import batched
 
 from .searched import domain_in, spec_of
@@ -12,10 +13,21 @@ from .searched import domain_in, spec_of
 def found(inputs: str, model: str, seconds: float = 60.0, most: int = 10_000) -> Array:
     """The points to which the directed search of a formula comes in this time. It may evaluate the
     formula so often."""
+    domain, watch, evaluate = watched(inputs, model, most)
+    rng = np.random.default_rng(0)
+    lines = lines_through(domain, domain.start[None], rng)
+    points = directed(domain, lines, watch, evaluate, rng, Budget(seconds))
+    return from_ordinals(points, domain.format)
+
+
+def watched(
+    inputs: str, model: str, most: int = 10_000, outputs: bool = False
+) -> tuple[Domain, Watch, Evaluate]:
+    """A formula to watch, and a function that evaluates it so often at most."""
     count, calls = 64, 0
     spec = spec_of(inputs, model)
     domain = domain_in(spec)
-    watch = Watch(batched(spec.program, count), FORMATS["float32"])
+    watch = Watch(batched(spec.program, count), FORMATS["float32"], outputs)
 
     def evaluate(points: Ordinals) -> Array:
         nonlocal calls
@@ -28,10 +40,22 @@ def found(inputs: str, model: str, seconds: float = 60.0, most: int = 10_000) ->
             parts.append(watch.numbers(domain.arrays(domain.numbers(whole)))[: len(some)])
         return np.concatenate(parts)
 
+    return domain, watch, evaluate
+
+
+@pytest.mark.parametrize("model", ["x * y", "x / (1 + y * y)", "tanh(x) * 3 + 0 * y"])
+def test_points_where_a_result_falls_below_the_smallest_normal_number(model: str) -> None:
+    """Hundreds of different ones, on both sides, to the last number."""
+    inputs = "{x: {value: 0.3, domain: [-1, 1]}, y: {value: 0.7, domain: [-1, 1]}}"
+    domain, watch, evaluate = watched(inputs, model, outputs=True)
     rng = np.random.default_rng(0)
-    lines = lines_through(domain, domain.start[None], rng)
-    points = directed(domain, lines, watch, evaluate, rng, Budget(seconds))
-    return from_ordinals(points, domain.format)
+    start = domain.inside(rng.integers(domain.low, domain.high, (50, 2)))
+    points = edges(domain, start, watch, evaluate, rng, Budget(60.0))
+    sizes = np.abs(evaluate(points)[:, 0]) / FORMATS["float32"].smallest_normal
+    near = sizes[np.abs(sizes - 1) < 2.0**-21]
+    assert len(np.unique(points[np.abs(sizes - 1) < 2.0**-21], axis=0)) > 200
+    assert np.any(near < 1)
+    assert np.any(near >= 1)
 
 
 def test_zeros_are_found_to_the_last_number() -> None:

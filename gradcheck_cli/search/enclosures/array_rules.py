@@ -29,6 +29,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
 from gradcheck_cli.search.enclosures.rules import (
     RULES,
     Rule,
+    floor_of,
     is_spaced,
     multiply,
     negative,
@@ -228,14 +229,25 @@ def _where_rule(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enc
     found = unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
     gap = np.minimum(np.where(of_x, x.away, np.inf), np.where(of_y, y.away, np.inf))
     gap = np.where(mask.agree, gap, 0.0)
-    return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y), gap=gap)
+    found = replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y), gap=gap)
+    if not rounding.flush:
+        return found
+    (x_floor, x_firm), (y_floor, y_firm) = floor_of(x), floor_of(y)
+    floor, firm = (
+        np.maximum(np.where(of_x, one, 0.0), np.where(of_y, other, 0.0))
+        for one, other in ((x_floor, y_floor), (x_firm, y_firm))
+    )
+    known = mask.agree & ~bad & np.isfinite(floor)
+    return replace(found, floor=np.where(known, floor, np.inf), firm=np.where(known, firm, np.inf))
 
 
 @rule("maximum")
 def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |max(x, y)| + max(ax, ay) for d below 1: the smaller number y, which may
     be computed as the larger one, is computed as at most y + dy |y| + ay, which increases with y.
-    An engine that flushes may confuse two numbers that are 0 to it."""
+    An engine that flushes may confuse two numbers that are 0 to it: both are below the smallest
+    normal one. If the larger number is above the floors, the other one is computed as it should be,
+    or as 0, or it is above its floor, too."""
     x, y = as_enclosed(x), as_enclosed(y)
     alike = rounding.flush & (x.a > 0) & (y.a > 0)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
@@ -247,7 +259,17 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         ahead = one.lo - one.error > other.hi + other.error
         d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
     bad, undefined = x.bad | y.bad, x.undefined | y.undefined
-    return replace(unrounded(lo, hi, d, up(a), bad, undefined), gap=np.minimum(x.away, y.away))
+    found = replace(unrounded(lo, hi, d, up(a), bad, undefined), gap=np.minimum(x.away, y.away))
+    if not rounding.flush:
+        return found
+    (x_floor, x_firm), (y_floor, y_firm) = floor_of(x), floor_of(y)
+    firm = np.maximum(x_firm, y_firm)
+    both = up((rounding.normal + firm) / (1 - np.minimum(d, 0.5)))
+    both = np.where((d == 0) & (firm == 0), rounding.normal, both)
+    floor = np.maximum(np.maximum(x_floor, y_floor), np.where(alike, both, 0.0))
+    as_0 = (x.unless_0.a <= firm) & (y.unless_0.a <= firm)
+    known = small & as_0 & (d < 0.5) & ~bad & np.isfinite(floor)
+    return replace(found, floor=np.where(known, floor, np.inf), firm=np.where(known, firm, np.inf))
 
 
 @rule("minimum")

@@ -12,9 +12,10 @@ bound is infinite if nothing is known. A result of a bad argument has no bound, 
 is bad, but never nan. Where its error is larger than d |v| + a, the computed number and v have the
 same sign and are both at least `Rounding.huge`, so both reciprocals are almost 0. `flushed`: a part
 of a that counts only where the computed number is 0, because the engine replaces subnormal numbers
-by 0. `gap`: if a is 0, either v is 0, or v and the computed number are at least this large. Numbers
-of a dtype have such a gap, and so do their differences and products. Ranges are float64 and are
-widened after each operation; the bounds d and a are increased.
+by 0. `firm`: what a is where |v| is at least `floor`. There, the computed number is not flushed.
+Both are infinite if unknown. `gap`: if a is 0, either v is 0, or v and the computed number are at
+least this large. Numbers of a dtype have such a gap, and so do their differences and products.
+Ranges are float64 and are widened after each operation; the bounds d and a are increased.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ class Enclosed:
     overflows: Flags | bool = False
     flushed: Bounds | float = 0.0
     gap: Bounds | float = 0.0
+    floor: Bounds | float = np.inf
+    firm: Bounds | float = np.inf
 
     @property
     def parts(self) -> tuple[Bounds | Flags, ...]:
         """The arrays, in the order of the constructor."""
         shape = np.shape(self.bad)
-        more = self.broken, self.overflows, self.flushed, self.gap
+        more = self.broken, self.overflows, self.flushed, self.gap, self.floor, self.firm
         last = (np.broadcast_to(x, shape) for x in more)
         return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, *last
 
@@ -102,6 +105,15 @@ class Enclosed:
     def unless_0(self) -> Enclosed:
         """The enclosure of the computed number if it was not flushed to 0."""
         return replace(self, a=np.maximum(self.a - self.flushed, 0.0), flushed=0.0)
+
+    @property
+    def above(self) -> tuple[Bounds | float, Bounds | float]:
+        """`floor` and `firm`; 0 and a if no floor is known."""
+        known = np.isfinite(self.floor)
+        if not np.any(known):
+            return 0.0, self.a
+        firm = np.where(known, np.minimum(self.firm, self.a), self.a)
+        return np.where(known, self.floor, 0.0), firm
 
     def map(self, function: Any) -> Enclosed:
         """The enclosure with each array moved by the function, such as a reshape."""
@@ -168,7 +180,8 @@ class Rounding:
     may round several times. `inverts`: a division may be a multiplication by a rounded reciprocal.
     `again`: a number may be computed again, with other roundings, for each use, unless it is kept.
     `exact`: nothing is rounded; only ranges are computed. `is_measured`: `library` was measured of
-    the function of this kernel."""
+    the function of this kernel. `pieces`: where its argument is between two numbers, it is better,
+    within the third one. `steeper`: what a power is worse for each 1 of its exponent."""
 
     unit: float
     largest: float
@@ -182,6 +195,8 @@ class Rounding:
     again: bool = False
     exact: bool = False
     is_measured: bool = False
+    pieces: tuple[tuple[float, float, float], ...] = ()
+    steeper: float = 0.0
 
     def with_library_ulps(self, ulps: tuple[float, float] | None) -> Rounding:
         """The rounding of a kernel whose library functions are within `ulps` in float32 and
@@ -189,6 +204,16 @@ class Rounding:
         if ulps is None or self.unit > 2.0**-24:
             return self
         return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
+
+    def library_over(self, x: Enclosed) -> Bounds | float:
+        """`library` for this argument."""
+        found: Bounds | float = self.library
+        if self.pieces:
+            error = np.where(x.bad, np.inf, x.error)
+            low, high = x.lo - error, x.hi + error
+            for least, most, better in self.pieces:
+                found = np.where((low >= least) & (high <= most), np.minimum(found, better), found)
+        return found
 
     @property
     def overflow(self) -> float:
@@ -305,6 +330,7 @@ def rounded(
     above: Flags | bool = False,
     below: Flags | bool = False,
     plain: Flags | bool = False,
+    near: bool = False,
 ) -> Enclosed:
     """The result of an operation after the engine has rounded it. `result` has the error and the
     gap before rounding; its arrays need only broadcast. The rounding error is `relative` (default:
@@ -313,7 +339,9 @@ def rounded(
     `plain`: the operation rounds, overflows and is flushed only at its end. If its arguments are
     not bad, a result beyond the dtype is then an infinity of the right sign: |v| (1 + d) + a >
     `largest` with d < 1/2 and a < `largest` / 8 makes |v| more than half of `largest`, and the
-    error less than |v|."""
+    error less than |v|. What is flushed, is below the smallest normal number N before it is
+    rounded, to nearest: then |v| (1 - d) - a is below N. A function of a library may itself be off
+    by `relative`, unless it returns small numbers as they are, `near` its zero."""
     if rounding.exact:
         return ranged(result, above, below)
     u = rounding.unit if relative is None else relative
@@ -343,11 +371,34 @@ def rounded(
     known = up(most * (1 + d) + a) <= rounding.largest
     beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
     flushed = np.where(plain & ~bad, rounding.flushes(lost), 0.0)
+    how = 0.0 if near else u, normal, plain & ~bad, near
+    kept = _above_floor(rounding, result, *how) if rounding.flush else ()
     overflows = plain & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
     gap = np.where(a == 0, np.broadcast_to(gap, shape) * (1 - 2 * u - 2.0**-40), 0.0)
     broken, bad = beyond & ~bad, bad | ~known
-    return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)
+    return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap, *kept)
+
+
+def _above_floor(
+    rounding: Rounding,
+    result: Enclosed,
+    own: Bounds | float,
+    normal: Flags,
+    plain: Flags,
+    near: bool,
+) -> tuple[Bounds, Bounds]:
+    """`floor` and `firm` of a result that is flushed at its end, unless it is `normal`, or a
+    function that returns small arguments that are not flushed as they are (`near`). `own` is its
+    relative rounding error."""
+    floor, firm = result.above
+    own = np.where(own <= rounding.unit, 0.0, own)
+    end = (rounding.normal + firm) / ((1 - result.d) * (1 - own))
+    end = np.where((result.d == 0) & (firm == 0) & (own == 0), rounding.normal, up(end))
+    end = np.where(normal | (near & np.isfinite(result.floor)), floor, np.maximum(floor, end))
+    known = plain & (result.d < 0.5) & (own < 0.5) & np.isfinite(end)
+    firm = up(np.asarray(firm * 2.0))  # more than a rounding error
+    return np.where(known, end, np.inf), np.where(known, firm, np.inf)
 
 
 def ranged(result: Enclosed, above: Flags | bool, below: Flags | bool) -> Enclosed:

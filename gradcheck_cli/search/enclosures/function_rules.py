@@ -3,6 +3,7 @@ Each is within the ulps that a proof assumes, and within more if an engine is kn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -49,14 +50,19 @@ def library(
     within: tuple[float, float] = (-np.inf, np.inf),
     plain: bool = False,
     single: bool = False,
+    above: Mapping[str, Bounds] | None = None,
 ) -> Enclosed:
     """The result of a function whose values lie `within`. `least` is the cost of underflow, `plain`
     as for `rounded`. `single`: it is one library function, whose error is given in ulps; an engine
-    that combines several has an error relative to the number."""
-    value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined)
+    that combines several has an error relative to the number. `above`: the floor of a function with
+    f(0) = 0 and slope 1 there, before it is rounded. Engines return small arguments as they are."""
+    value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined, **(above or {}))
     least = rounding.library_least if least is None else least
-    own, once = rounding.library, single and not rounding.loose
-    found = rounded(rounding, value, relative=own, in_ulps=once, least=least, plain=plain)
+    own, once = rounding.library_over(x), single and not rounding.loose
+    near = above is not None
+    found = rounded(
+        rounding, value, relative=own, in_ulps=once, least=least, plain=plain, near=near
+    )
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)
 
@@ -70,6 +76,21 @@ def from_zero(x: Enclosed, slope: Bounds, part: Bounds) -> tuple[Bounds, Bounds]
     d = np.where(near, np.where(x.d == 0, 0.0, x.d * factor), 0.0)
     a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), error_of(x) * slope)
     return up(d), np.where(error_of(x) == 0, 0.0, up(a))
+
+
+def above_zero(
+    rounding: Rounding, x: Enclosed, slope: Bounds | float = 1.0, part: Bounds | float = 1.0
+) -> dict[str, Any] | None:
+    """The floor of such a function, whose error is that of `from_zero`. Below the floor F of x, it
+    is at most F (1 + 4 F) in size. None for an engine that flushes nothing."""
+    if not rounding.flush:
+        return None
+    floor, firm = x.floor, np.minimum(x.firm, x.a)
+    near = up(np.asarray(slope * part)) <= _NEAR
+    firm = firm + np.where(near | (x.d == 0), 0.0, x.d * x.most)
+    firm = np.where(firm == 0, 0.0, up(firm * slope))
+    floor = np.where(np.less(floor, 0.1), floor * (1 + 4 * np.asarray(floor)), np.inf)
+    return {"floor": floor, "firm": firm}
 
 
 def error_of(x: Enclosed) -> Bounds:
@@ -112,8 +133,9 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
     slope = np.exp(x.hi + error_of(x))
     part = np.where(x.lo < 0, x.lo / np.expm1(x.lo), 1.0)
     d, a = from_zero(x, slope, part)
-    flush = rounding.flush
-    return library(rounding, x, ends, d, a, within=(-1.0, np.inf), plain=flush, single=True)
+    above = above_zero(rounding, x, slope, part)
+    how: dict[str, Any] = {"plain": rounding.flush, "single": True, "above": above}
+    return library(rounding, x, ends, d, a, within=(-1.0, np.inf), **how)
 
 
 def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
@@ -163,7 +185,8 @@ def _concave(function: Any, within: tuple[float, float]) -> Rule:
     def rule(rounding: Rounding, x: Enclosed) -> Enclosed:
         ends = function(x.lo), function(x.hi)
         flush = rounding.flush
-        return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush, single=True)
+        how: dict[str, Any] = {"plain": flush, "single": True, "above": above_zero(rounding, x)}
+        return library(rounding, x, ends, along(x.d), x.a, within=within, **how)
 
     return rule
 
@@ -233,12 +256,14 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
         far = ~(x.most < 2.0**40)
         ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
         d, a = np.zeros(x.lo.shape), error_of(x)
+        how: dict[str, Any] = {"plain": rounding.flush, "single": True}
         if function is np.sin:
             size = np.minimum(x.most, 3.0)
             part = np.where(size > 0, size / np.sin(size), 1.0)
-            d, a = from_zero(x, np.ones(d.shape), np.where(x.most < 3.0, part, np.inf))
-        flush = rounding.flush
-        return library(rounding, x, ends, d, a, within=(-1.0, 1.0), plain=flush, single=True)
+            part = np.where(x.most < 3.0, part, np.inf)
+            d, a = from_zero(x, np.ones(d.shape), part)
+            how["above"] = above_zero(rounding, x, 1.0, part)
+        return library(rounding, x, ends, d, a, within=(-1.0, 1.0), **how)
 
     return rule
 
@@ -306,8 +331,14 @@ def _on_one(function: Any, falls: bool) -> Rule:
         part = np.full(e.shape, np.inf if falls else 1.0)
         d, a = from_zero(x, 1 / np.sqrt((1 - most) * (1 + most)), part)
         bad = ~(most <= 1) | ~np.isfinite(a)
-        d, least = up(np.nan_to_num(d) + rounding.approximation), steady(rounding)
-        return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, least=least)
+        d = up(np.nan_to_num(d) + rounding.approximation)
+        how: dict[str, Any] = {}
+        if falls or rounding.again:
+            how["least"] = steady(rounding)
+        elif rounding.flush:
+            slope = 1 / np.sqrt((1 - most) * (1 + most))
+            how = {"plain": True, "above": above_zero(rounding, x, slope)}
+        return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, **how)
 
     return rule
 

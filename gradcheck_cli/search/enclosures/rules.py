@@ -32,6 +32,8 @@ from gradcheck_cli.search.enclosures.enclosed import (
 _SMALL = 2.0**-20
 """A part of what overflows that does not change whether it does: `Rounding.huge` has a factor of 2
 to spare."""
+_STEEP = 256.0
+"""The exponent from which a power of float64 is not worse for larger ones: measured up to 10^6."""
 _ROUGH = 2.0**25
 """Times the smallest normal number: below that a correction of half the digits is flushed."""
 
@@ -75,7 +77,26 @@ def as_flushed(rounding: Rounding, x: Enclosed) -> Enclosed:
     taken = np.maximum(taken - x.flushed, 0.0)  # what is 0 is not flushed once more
     a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
     flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
-    return replace(x, a=a, flushed=flushed)
+    return replace(x, a=a, flushed=flushed, **_taken_from(rounding, x, taken > 0))
+
+
+def _taken_from(rounding: Rounding, x: Enclosed, may_be: Flags) -> dict[str, Bounds]:
+    """The floor of an argument that `may_be` flushed: numbers of the dtype are flushed up to the
+    largest subnormal one."""
+    largest = rounding.normal - rounding.subnormal / 2
+    held = (x.d == 0) & (x.a == 0)
+    own = np.where(held, largest, up((rounding.normal + x.a) / (1 - np.minimum(x.d, 0.5))))
+    own = np.where(may_be, own, 0.0)
+    known = np.isfinite(x.floor)
+    floor, firm = np.where(known, x.floor, own), np.where(known, x.firm, x.a)
+    known = known | ((x.d < 0.5) & np.isfinite(own))
+    return {"floor": np.where(known, floor, np.inf), "firm": np.where(known, firm, np.inf)}
+
+
+def floor_of(x: Enclosed) -> tuple[Bounds, Bounds]:
+    """The floor of an argument, and its error above that. 0 is not flushed."""
+    nothing = _is_exact_zero(x)
+    return np.where(nothing, 0.0, x.floor), np.where(nothing, 0.0, np.minimum(x.firm, x.a))
 
 
 def unless_0(x: Enclosed) -> tuple[Bounds, Flags]:
@@ -232,7 +253,8 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     gap = np.nan_to_num(x.away * y.away, nan=0.0)
     kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
     bad, undefined = flags(x, y)
-    product = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
+    above_floor = _product_above(x, y) if rounding.flush else {}
+    product = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap, **above_floor)
     found = rounded(
         rounding, product, relative=u, in_ulps=True, above=above, below=below, plain=True
     )
@@ -241,6 +263,16 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     by_y = times(np.asarray(y.flushed), x.most * (1 + x.d) + x.a - x.flushed)
     found = _also_flushed(found, by_x + by_y)
     return _overflowing(_with_zeros(found, _is_exact_zero(x) | _is_exact_zero(y)), kept)
+
+
+def _product_above(x: Enclosed, y: Enclosed) -> dict[str, Bounds]:
+    """The floor of a product before it is rounded: above that, both factors are above theirs."""
+    (x_floor, x_firm), (y_floor, y_firm) = (map(np.asarray, one.above) for one in (x, y))
+    firm = times(x_firm, y.most * (1 + y.d)) + times(y_firm, x.most * (1 + x.d)) + x_firm * y_firm
+    if x is y:
+        return {"floor": x_floor**2, "firm": firm}
+    floor = np.maximum(times(x_floor, y.most), times(y_floor, x.most))
+    return {"floor": floor, "firm": firm}
 
 
 def _also_flushed(x: Enclosed, more: Bounds) -> Enclosed:
@@ -339,15 +371,21 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     broken = (low > rounding.overflow) & ~x.bad & ~y.bad
     large = y.most + y.error
     beyond = y.overflows | (rounding.flush & ~(large < rounding.huge * (1 - _SMALL)))
-    a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
+    more = np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
     hits |= _reciprocal_overflows(rounding, y)
     rough = rounding.inverts & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
-    a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
+    more = more + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
     gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
-    result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
+    result = Enclosed(lo, hi, d, a + more, bad | hits, undefined | pole, gap=gap)
+    if rounding.flush:
+        floor, firm = x.above
+        firm = np.where(firm == 0, 0.0, up(firm / (y.least * (1 - r)))) + more
+        result = replace(result, floor=np.nan_to_num(floor / y.least, nan=np.inf), firm=firm)
     scales = _are_powers_of_two(y) & (y.most * rounding.normal < 0.5)
-    u, once = np.where(scales, 0.0, rounding.quotient), not rounding.inverts
+    inverted = _are_powers_of_two(x)  # a reciprocal that is multiplied exactly
+    u = np.where(scales, 0.0, np.where(inverted, rounding.unit, rounding.quotient))
+    once = not rounding.inverts or bool(np.all(inverted))
     found = rounded(
         rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
     )
@@ -374,10 +412,10 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = divide(rounding, exact(np.ones(x.lo.shape)), x)
     if not rounding.loose:
         return found
-    d = up(found.d + rounding.library)
+    d = up(found.d + _estimated(rounding))
     rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
     a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
-    return replace(found, d=d, a=a)
+    return replace(found, d=d, a=a, floor=np.inf, firm=np.inf)
 
 
 @rule("sqrt")
@@ -405,12 +443,18 @@ def _rsqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = divide(rounding, exact(np.ones(x.lo.shape)), sqrt(rounding, x))
     if not rounding.loose:
         return found
-    return replace(found, d=up(found.d + rounding.library))
+    return replace(found, d=up(found.d + _estimated(rounding)))
+
+
+def _estimated(rounding: Rounding) -> float:
+    """The error of such a reciprocal or root besides that of one rounding."""
+    return rounding.library - (rounding.unit if rounding.is_measured else 0.0)
 
 
 @rule("abs")
 def _abs(rounding: Rounding, x: Enclosed) -> Enclosed:
-    return unrounded(x.least, x.most, x.d, x.a, x.bad, x.undefined)
+    found = unrounded(x.least, x.most, x.d, x.a, x.bad, x.undefined)
+    return replace(found, flushed=x.flushed, gap=x.gap, floor=x.floor, firm=x.firm)
 
 
 @rule("power")
@@ -434,9 +478,10 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
     """x^n is computed as a product of n factors or by a library, and x^-n also as 1 / x^n, which is
     0 or infinite if x^n is out of range."""
     bad, undefined = flags(x)
-    own = max(rounding.library, abs(p) * rounding.unit)
-    least = max(rounding.library_least, abs(p) * rounding.least)
-    if p > 0:
+    own = max(_of_power(rounding, abs(p)), abs(p) * rounding.unit)
+    least: Any = max(rounding.library_least, abs(p) * rounding.least)
+    if p > 0:  # a product that is flushed on the way is smaller at the end
+        least = np.minimum(least, x.most**p + rounding.coarse) if rounding.flush else least
         lo, hi = (_odd(x.lo, p), _odd(x.hi, p)) if p % 2 else (x.least**p, x.most**p)
         d = (1 + x.d) ** p - 1
         a = np.where(x.a == 0, 0.0, p * x.a * (x.most * (1 + x.d) + x.a) ** (p - 1))
@@ -456,7 +501,13 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
         bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
     above = (x.lo >= 0) | (p % 2 == 0)
     power = Enclosed(lo, hi, up(d), up(a), bad, undefined)
-    return rounded(rounding, power, relative=own, least=least, above=above)
+    found = rounded(rounding, power, relative=own, least=least, above=above)
+    return _with_zeros(found, _is_exact_zero(x)) if p > 0 else found
+
+
+def _of_power(rounding: Rounding, exponent: Any) -> Any:
+    """The relative error of a library's power for an exponent of this size, at most."""
+    return rounding.library + rounding.steeper * np.minimum(exponent, _STEEP)
 
 
 def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
@@ -476,7 +527,7 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
         a = np.where(edge, up((x.a / (1 - x.d)) ** p), a)
         d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
     power = Enclosed(lo, hi, up(d), a, bad, undefined | pole)
-    u, least = rounding.library, rounding.library_least
+    u, least = _of_power(rounding, abs(p)), rounding.library_least
     return rounded(rounding, power, relative=u, least=least, above=True)
 
 
@@ -502,7 +553,7 @@ def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     zero = np.zeros(np.shape(d))
     power = Enclosed(lo, hi, d, zero, bad, undefined | pole)
-    u, least = rounding.library, rounding.library_least
+    u, least = _of_power(rounding, n.most + e), rounding.library_least
     return rounded(rounding, power, relative=u, least=least, above=~pole)
 
 

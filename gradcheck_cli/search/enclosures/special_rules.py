@@ -138,7 +138,7 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
     # x (1 + f) is up to twice as large
     bad = found.bad | ~(2 * (x.most + error_of(x)) < rounding.largest)
     a = np.where(bad, np.inf, found.a + rounding.library_least)
-    return replace(found, a=a, bad=bad, overflows=False)
+    return replace(found, a=a, bad=bad, overflows=False, floor=np.inf, firm=np.inf)
 
 
 def _shape(size: Bounds, approximate: bool) -> tuple[Bounds, Bounds, Bounds]:
@@ -433,7 +433,7 @@ def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     found = divide(rounding, x, _hypot(rounding, x, y))
     d, a = up(found.d + 2 * rounding.library), up(found.a + 2 * rounding.library_least)
     lo, hi = np.maximum(found.lo, -1.0), np.minimum(found.hi, 1.0)
-    return replace(found, lo=lo, hi=hi, d=d, a=a)
+    return replace(found, lo=lo, hi=hi, d=d, a=a, floor=np.inf, firm=np.inf)
 
 
 @rule("logaddexp")
@@ -470,4 +470,5 @@ def _atan2(rounding: Rounding, y: Enclosed, x: Enclosed) -> Enclosed:
     bad, undefined = found.bad | beyond, found.undefined | beyond
     d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
     lo, hi = np.where(beyond, -4.0, found.lo), np.where(beyond, 4.0, found.hi)
-    return Enclosed(lo, hi, d, a, bad, undefined)
+    above = {"flushed": found.flushed, "floor": found.floor, "firm": found.firm}
+    return Enclosed(lo, hi, d, a, bad, undefined, **above)

@@ -26,13 +26,14 @@ def test_a_rounded_argument_counts_far_from_0() -> None:
     assert far > near + 99 * FLOAT32.unit
 
 
-@pytest.mark.parametrize("name", ["tanh", "atan", "asinh", "sin", "tan", "sinh", "atanh", "expm1"])
+@pytest.mark.parametrize("name", ["tanh", "atan", "asinh", "sin", "asin", "tan", "sinh", "expm1"])
 def test_only_what_halves_its_argument_flushes_more_than_its_result(name: str) -> None:
     """JAX's asin loses the normal numbers below twice the smallest."""
     flushing = Rounding.of(FORMATS["float32"], True)
     x = exact(1.01 * flushing.normal * np.array([1.0, -1.0]))
     assert RULES[name](flushing, x).a.max() < 2.0**-149
-    assert RULES["asin"](flushing, x).a.min() > 1.01 * flushing.normal
+    jax = Rounding.of(FORMATS["float32"], True, again=True)
+    assert RULES["asin"](jax, x).a.min() > 1.01 * flushing.normal
     assert RULES[name](flushing, exact([0.5 * flushing.normal])).a[0] >= 0.5 * flushing.normal
 
 

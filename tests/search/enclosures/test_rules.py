@@ -150,10 +150,12 @@ def test_powers_are_computed_by_products() -> None:
 def test_an_engine_that_flushes_may_multiply_by_a_rounded_reciprocal() -> None:
     three = argument((3.0, 3.0, 0.0, 0.0))
     plain, flushing = (
-        RULES["divide"](Rounding.of(FLOAT32, flush), argument((1.0, 1.0, 0.0, 0.0)), three).d[0]
+        RULES["divide"](Rounding.of(FLOAT32, flush), argument((5.0, 5.0, 0.0, 0.0)), three).d[0]
         for flush in (False, True)
     )
     assert flushing > 1.9 * plain
+    reciprocal = RULES["divide"](Rounding.of(FLOAT32, True), argument((2.0,) * 2 + (0, 0)), three)
+    assert reciprocal.d[0] <= FLOAT32.unit_roundoff
 
 
 def test_what_overflows_has_a_reciprocal_and_no_more() -> None:
