@@ -90,6 +90,10 @@ class _Wrong:
     right: str
     pattern: str | None
 
+    def depends_on(self, finding: Finding) -> bool:
+        """Whether the argument depends on the input of the finding, or may."""
+        return finding.input in self.call.through.get(self.name, self.call.reaches)
+
 
 class WrongGradients:
     """Finds the causes of wrong gradients of one layer. `subject` is the layer in the precision
@@ -215,8 +219,8 @@ class WrongGradients:
         if solved is not None:
             return replace(finding, cause=solved)
         for every in self._wrong(finding.way):
-            # prefer the argument with the name of the input
-            one = next((w for w in every if w.name == finding.input), every[0])
+            # prefer the argument with the name of the input, then one that depends on it
+            one = min(every, key=lambda w: (w.name != finding.input, not w.depends_on(finding)))
             if one.call.live is None:
                 # the layer is this function alone, and is wrong
                 one = _Wrong(one.call, finding.input or "", *_numbers(finding), None)

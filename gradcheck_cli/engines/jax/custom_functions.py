@@ -213,6 +213,7 @@ def _described(call: _Call) -> CustomCall | None:
         complex_values=frozenset(names[p] for p in places if is_complex(call.values[p])),
         moving=tuple(names[place] for place in places if call.through[place]),
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),
+        through={names[place]: frozenset(call.through[place]) for place in places},
         # a jvp rule returns the value and then the tangent
         positions={
             names[p]: (rank[call.indices[p]], *call.paths[p]) if reverse else (1,) for p in places

@@ -59,6 +59,7 @@ class CustomCall:
     complex_values   those of them that are complex: their parts are along the last axis
     moving     those of them that are differentiated
     reaches    the layer's leaves whose gradients pass through it
+    through    which of those leaves each of `values` depends on, where that is known
     positions  where the backward returns the gradient of each of them: `(0, "w")` is the entry "w"
                of the first part of what it returns
     backward   the user's function that states the derivative, where it is known
@@ -90,6 +91,7 @@ class CustomCall:
     once: bool = False
     lone_jvp: bool = False
     saves: Place | None = None
+    through: Mapping[str, frozenset[str]] = field(default_factory=dict)
     broken: str | None = None
     stops: Mapping[Mode, Place | None] = field(default_factory=dict)
     complex_values: frozenset[str] = frozenset()

@@ -102,6 +102,7 @@ def _described(call: _Call, passes: Passes, held: Mapping[str, HeldVariable]) ->
         values={n: in_parts(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=(*called, *(one.name for one in captured)),
         reaches=passes.reached([*(call.args[i] for i in places), *call.variables]),
+        through={n: passes.reached([call.args[i]]) for n, i in zip(called, places, strict=True)},
         positions=_positions(called, places, captured, bool(call.variables)),
         backward=call.gradient,
         place=call.place,

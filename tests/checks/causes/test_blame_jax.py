@@ -399,3 +399,30 @@ def test_a_function_that_breaks_what_an_implicit_derivative_relies_on(
 def test_implicit_derivatives_whose_promises_are_kept(layer: Any) -> None:
     x = jnp.array([[0.7, 2.5], [1.1, -0.4]])
     assert custom_calls(Pure(lambda x: [layer(x)], {"x": x}, ("x",))) == []
+
+
+def test_the_argument_that_depends_on_the_input_is_named() -> None:
+    @jax.custom_vjp
+    def scaled(p: Any) -> Any:
+        return p["first"] * p["second"]
+
+    scaled.defvjp(
+        lambda p: (p["first"] * p["second"], p),
+        lambda p, g: ({"first": 2 * g * p["second"], "second": 3 * g * p["first"]},),
+    )
+
+    def layer(x: Any, w: Any) -> Any:
+        return scaled({"first": jnp.sin(x), "second": jnp.exp(w)})
+
+    problem = layer_problem(
+        layer,
+        {"x": [0.3, 1.2], "w": [0.5, -0.7]},
+        dtype="float64",
+        modes=("reverse",),
+        engine="jax",
+    )
+    found = {f.input: f.cause for f in examine(engine(), problem).findings}
+    assert {name: cause.text for name, cause in found.items() if cause} == {
+        "x": '2 * g * p["second"]',
+        "w": '3 * g * p["first"]',
+    }
