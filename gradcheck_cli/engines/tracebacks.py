@@ -183,7 +183,7 @@ def _shortened(line: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """The type of the exception and the first line of its message; two lines if the first announces
-    the second."""
+    the second. An engine's fault is its words alone."""
     text = _text_of(error)
     if within := _OF_KERAS.match(text) or _OF_A_GRAPH.match(text):
         text = within["said"]
@@ -192,7 +192,8 @@ def one_line(error: BaseException) -> str:
     name = type(error).__name__
     if not said:
         return name
-    return f"{name}: {_shortened(' '.join(said) if said[0].endswith(':') else said[0])}"
+    words = _shortened(" ".join(said) if said[0].endswith(":") else said[0])
+    return words if isinstance(error, EngineFault) else f"{name}: {words}"
 
 
 def _is_exhausted(error: BaseException) -> bool:

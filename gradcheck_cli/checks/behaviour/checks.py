@@ -43,9 +43,9 @@ WALLED = (
 )
 
 ONE_COMPILATION = (
-    "it is recompiled for each memory layout of its inputs, and for each set of leaves whose "
-    "gradients are requested: besides the usual ones, one of each was traced, in one run, but no "
-    "code was generated for it"
+    "it is compiled anew for another memory layout of its inputs and for other requested "
+    "gradients: GC606 and GC608 were checked with one of each, which was traced, but for which no "
+    "code was generated"
 )
 
 # Reported if two runs agree in too few digits.

@@ -178,7 +178,7 @@ class EigenSubject(LayerSubject):
         return moved
 
     def record(self, row: Array) -> Recording:
-        raise Unsupported("the operations of compiled code are not recorded")
+        raise Unsupported("operations of C++ are not recorded")
 
     def casts(self) -> Sequence[Cast]:
         """Return no casts: only the noise of results shows how C++ computes."""
