@@ -112,8 +112,8 @@ class Whole(Gradients):
         return layer.case(projections, self.evaluations, truth, wide)
 
     def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
-        """The truth of the program. A lifted program is given up if nothing of it is certified, or
-        if finite differences contradict it."""
+        """The truth of the program. A lifted program is given up if nothing of it is certified or
+        at a tie, or if finite differences contradict it."""
         program = self.program
         if program is None:
             return None
@@ -121,7 +121,10 @@ class Whole(Gradients):
         if not isinstance(program, LiftedTruth):
             return truth
         sure = program.is_sure(truth)
-        some = any(np.any(block.certified) for block in truth.blocks.values())
+        some = any(
+            np.any(block.certified | truth.tied.get(key, False))
+            for key, block in truth.blocks.items()
+        )
         beside = costs and self.suspect_entries is None
         taken = beside or not sure or program.searches
         agrees = not some or self._agrees(program, truth, taken)

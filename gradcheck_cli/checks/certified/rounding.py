@@ -49,7 +49,9 @@ def few_ulps(dtype: str) -> float:
 
 @dataclass
 class RoundingOutliers:
-    """Entries of one product row @ J by one leaf that are off in the dtype of the problem."""
+    """Entries of one product row @ J by one leaf that are off in the dtype of the problem.
+    Rounding costs them `cost`, and rounding the inputs moves them by `moved`, for entries that are
+    right on the other side of a kink."""
 
     row: int
     leaf: Leaf
@@ -57,6 +59,7 @@ class RoundingOutliers:
     narrow: Float
     wide: Float
     cost: Float
+    moved: Float
     count: int
 
 
@@ -303,12 +306,16 @@ class Rounding:
         crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
         odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
         zero &= ~crosses
+        crosses &= half
         self._explain(name, "zero", felt[~odd & zero])
-        self._explain(name, "rounding", felt[~odd & ~zero])
+        self._explain(name, "conditioning", felt[crosses])
+        self._explain(name, "rounding", felt[~odd & ~zero & ~crosses])
         usually = errors.count - right.size
         if usually:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
-        self._keep(k, name, errors, ulps, cost, odd)
+        none = np.zeros_like(cost)
+        self._keep(k, name, errors, ulps, cost, none, odd)
+        self._keep(k, name, errors, ulps, none, beside, crosses)
 
     def _cost_and_zeros(
         self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
@@ -339,17 +346,26 @@ class Rounding:
             self.explained[name].append(Pass(rule, felt.size, float(np.max(felt))))
 
     def _keep(
-        self, k: int, name: str, errors: Errors, ulps: Float, cost: Float, odd: Array
+        self,
+        k: int,
+        name: str,
+        errors: Errors,
+        ulps: Float,
+        cost: Float,
+        moved: Float,
+        chosen: Array,
     ) -> None:
-        """Keep the worst of the `odd` entries for the judge."""
-        places = np.flatnonzero(odd)
+        """Keep the worst of the `chosen` entries for the judge."""
+        places = np.flatnonzero(chosen)
         if not places.size:
             return
         size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
         worst = places[np.argsort(-size, kind="stable")[:KEPT]]
         mine, right = errors.mine[worst], errors.right[worst]
         flat, leaf = errors.worse[worst], self._leaves[name]
-        self.off.append(RoundingOutliers(k, leaf, flat, mine, right, cost[worst], places.size))
+        self.off.append(
+            RoundingOutliers(k, leaf, flat, mine, right, cost[worst], moved[worst], places.size)
+        )
 
     def _noise(
         self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer, is_complex, output_shape
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
+from gradcheck_cli.checks.certified.rounding import RoundingOutliers
 from gradcheck_cli.checks.unfilled_entries import never_filled, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
@@ -49,7 +50,8 @@ OF_THE_ENGINE = (
 @dataclass
 class Columns:
     """Entries of one leaf: their places (c,), and for each either the slope of the part's rows
-    along it, or the right gradient and the cost of rounding, (r, c)."""
+    along it, or the right gradient, the cost of rounding, and how far rounding the inputs moves it,
+    (r, c)."""
 
     leaf: Leaf
     flat: list[int]
@@ -57,6 +59,7 @@ class Columns:
     narrow: Float | None = None
     right: Float | None = None
     cost: Float | None = None
+    moved: Float | None = None
     looked_at: tuple[int, int] | None = None
     alike: int = 0
     whole: tuple[float, float] | None = None
@@ -106,18 +109,17 @@ class Part:
         return cls(rows, None, {leaf.name: columns})
 
     @classmethod
-    def of_rounding(
-        cls, leaf: Leaf, flat: Array, narrow: Float, right: Float, cost: Float, row: Float
-    ) -> Part:
+    def of_rounding(cls, off: RoundingOutliers, row: Float) -> Part:
         """Entries of a confirmed product that are off in the narrow dtype."""
         columns = Columns(
-            leaf,
-            [int(place) for place in flat],
-            narrow=narrow[None],
-            right=right[None],
-            cost=cost[None],
+            off.leaf,
+            [int(place) for place in off.flat],
+            narrow=off.narrow[None],
+            right=off.wide[None],
+            cost=off.cost[None],
+            moved=off.moved[None],
         )
-        return cls(row[None], None, {leaf.name: columns})
+        return cls(row[None], None, {off.leaf.name: columns})
 
 
 def _product(slope: Slope, row: Float) -> Slope:
@@ -280,9 +282,10 @@ def _block(columns: Columns, wide: Float, layer: BoundLayer, rows: Float) -> Tru
         return TruthBlock.of(
             right,
             4 * own.ulp(right),
-            condition=cost,
+            condition=cost if columns.moved is None else np.fmax(cost, columns.moved),
             allowance=cost,
             floor=cost,
+            scale=zeros,  # a residue that is no error is in the cost
             confirmed=np.ones(right.shape, dtype=np.bool_),
         )
     found = Differences.empty(*wide.shape)

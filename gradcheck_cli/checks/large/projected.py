@@ -242,14 +242,13 @@ class Projected:
             yield from self._record(judged_part(self.layer, part, False, many))
 
     def _of_rounding(self) -> Iterator[Finding]:
-        """Findings about rounding, from the first product that is off in each leaf."""
+        """Findings about rounding, from the first product that is off in each leaf; errors before
+        entries that are right beside a kink."""
         told: set[str] = set()
-        for off in self._rounding.off:
+        for off in sorted(self._rounding.off, key=lambda off: bool(np.any(off.moved))):
             if off.leaf.name in told:
                 continue
-            part = Part.of_rounding(
-                off.leaf, off.flat, off.narrow, off.wide, off.cost, self._truth.rows[off.row]
-            )
+            part = Part.of_rounding(off, self._truth.rows[off.row])
             found = self._record(judged_part(self.layer, part, False, off.count))
             told.update({off.leaf.name} if found else ())
             yield from found

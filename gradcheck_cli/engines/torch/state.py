@@ -96,6 +96,7 @@ class State:
             found = ((n, t.detach()) for n, t in originals.items() if n in self.named)
             self.originals = {n: t for n, t in found if self._has_the_numbers(t, self.named[n])}
         self._hold(module)
+        self._note_late_hooks(originals)
         self.chosen = list(chosen)
         if chosen:
             listed = ", ".join(f"`{name}`" for name in chosen)
@@ -168,6 +169,16 @@ class State:
                 "which gets no gradient in PyTorch: checked as if it were not padding"
             )
 
+    def _note_late_hooks(self, tensors: Mapping[str, Any]) -> None:
+        """Note hooks that see gradients after the check does. They may be steps of an optimiser, so
+        none is run."""
+        late = (n for n, t in tensors.items() if getattr(t, "_post_accumulate_grad_hooks", None))
+        if listed := ", ".join(f"`{name}`" for name in late):
+            self.notes.append(
+                f"what `register_post_accumulate_grad_hook` has registered on {listed} is not run, "
+                "so a change that it makes to the gradient is not seen"
+            )
+
     def borrow(self, function: Any) -> None:
         """Register the tensors that a function captured. They stay the user's own."""
         torch = self.torch
@@ -180,6 +191,7 @@ class State:
                     self._lend(f"{name}.{part}", tensor)
             elif isinstance(value, torch.Tensor):
                 self._lend(name, value)
+        self._note_late_hooks(self.tensors())
 
     def _is_sparse(self, tensor: Any) -> bool:
         return tensor.layout is not self.torch.strided

@@ -166,6 +166,41 @@ def test_a_gradient_whose_own_rounding_is_larger_than_the_bars_is_right() -> Non
     assert not answer.findings
 
 
+class NarrowMask(torch.autograd.Function):
+    """relu, whose mask is another one in float32: `right` times where it should be 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * (x > (0.0 if x.dtype == torch.float64 else -0.5))
+
+
+class NarrowConstant(torch.autograd.Function):
+    """A sign, which has no slope, but a small one in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return torch.sign(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 1e-3 * g if g.dtype == torch.float32 else 0 * g
+
+
+@pytest.mark.parametrize("size", [9, 3000])
+@pytest.mark.parametrize(
+    "layer", [NarrowMask, NarrowConstant, lambda x: NarrowMask.apply(x) * 1e-3 + torch.sin(x)]
+)
+def test_a_derivative_of_zero_has_no_digits_to_lose(layer: Any, size: int) -> None:
+    answer = examined(layer, {"x": X[:size]}, dtype="float32", modes=("reverse",))
+    assert [f.severity for f in answer.findings if f.code == "GC101"] == ["error"]
+
+
 class Threefold(torch.autograd.Function):
     """Medians of rows, whose gradient is three times too large."""
 

@@ -118,3 +118,17 @@ def test_a_hook_is_left_out_for_a_while() -> None:
     with hook.removed():
         assert gradient() == [1.0, 1.0]
     assert gradient() == [1.0, 0.0]
+
+
+def test_a_hook_that_runs_after_the_gradient_is_noted_and_not_run() -> None:
+    steps: list[str] = []
+    layer = nn.Linear(3, 2)
+    layer.weight.register_post_accumulate_grad_hook(lambda weight: steps.append("step"))
+    for subject in (layer, lambda x: layer(x)):
+        answer = examined(subject, {"x": [[0.3, -1.2, 2.0]]})
+        assert not answer.findings
+        (note,) = (one for one in answer.notes if "register_post_accumulate_grad_hook" in one)
+        assert "weight`" in note
+        assert "bias" not in note
+    assert not steps
+    assert not any("accumulate" in note for note in examined(nn.Linear(1, 1), {"x": [[1.0]]}).notes)
