@@ -32,9 +32,9 @@ class Product:
     factor: float | None
 
 
-def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
+def wrong_products(subject: Subject, seed: int, mode: Mode, kinks: bool = True) -> list[Product]:
     """The leaves whose gradient by this mode is wrong along a random direction, for a random
-    cotangent.
+    cotangent. `kinks`: at a kink the mean of both slopes is right, and else any slope between.
 
     Costs one backward pass for each draw and about twenty forward passes for each leaf and draw.
     """
@@ -55,7 +55,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
             else:
                 terms = np.zeros(1) if gradient is None else gradient[0] * direction.reshape(-1)
             stated = float(np.sum(terms))
-            right, bar = difference(subject, leaf.name, leaf.value, direction, row)
+            right, bar = difference(subject, leaf.name, leaf.value, direction, row, kinks)
             size = float(np.sum(np.abs(terms)))  # the terms may cancel, as after a softmax
             digits = 2.0 ** -(PRODUCT_BITS * FORMATS[subject.dtype].bits)
             if abs(stated - right) > PRODUCT_BARS * bar + digits * max(size, abs(right)):
@@ -67,25 +67,28 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
 
 
 def difference(
-    subject: Subject, name: str, value: Array, direction: Array, row: Array
+    subject: Subject, name: str, value: Array, direction: Array, row: Array, kinks: bool = True
 ) -> tuple[float, float]:
     """The derivative of row @ outputs along the direction, and an error bar: central differences,
     each step a quarter of the last, until they no longer settle. The bar contains one rounding of
-    each output: a small argument of a large sum moves nothing."""
-    best, bar, last = np.nan, np.inf, np.nan
+    each output: a small argument of a large sum moves nothing. Without `kinks` it also contains
+    half the gap of the slopes on both sides, unless that shrinks with the step."""
+    best, bar, last, last_gap = np.nan, np.inf, np.nan, np.inf
     roundoff = FORMATS[subject.dtype].unit_roundoff
+    (here,) = values_of(subject, [{name: value}], row.size)
     step = LONGEST
     while step >= SHORTEST:
         moved = [{name: value + s * direction} for s in (step, -step)]
         there, back = values_of(subject, moved, row.size)
         estimate = float(row @ (there - back)) / (2 * step)
         rounding = roundoff * float(np.abs(row) @ (np.abs(there) + np.abs(back))) / (2 * step)
-        change = abs(estimate - last) + rounding
+        gap = abs(float(row @ (there - here - (here - back)))) / (2 * step)
+        change = abs(estimate - last) + rounding + (0.0 if kinks or gap <= last_gap / 2 else gap)
         if change < bar:
             best, bar = estimate, change
         elif np.isfinite(bar):
             break
-        last, step = estimate, step / 4
+        last, last_gap, step = estimate, gap, step / 4
     return best, bar
 
 

@@ -436,7 +436,7 @@ class WrongGradients:
         problem = call_problem(self._problem, self._subject.dtype, call, mode)
         with closing(bind(self._engine, problem)) as subject:
             if not is_small(subject):
-                products = wrong_products(subject, problem.seed, mode)
+                products = wrong_products(subject, problem.seed, mode, kinks=False)
                 return tuple(_of_product(call, product) for product in products)
         answer = self._examine(self._engine, problem, blaming=False)
         return tuple(

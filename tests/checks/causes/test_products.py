@@ -94,3 +94,23 @@ def test_an_argument_that_rounding_absorbs_proves_nothing() -> None:
     with_step = subject(lambda x, step: x - step, x=X + 2, step=1e-16 * W)
     assert not wrong_products(with_step, 0, "reverse")
     with_step.close()
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0, -9.0, 10.0])
+def test_any_slope_of_a_kink_may_be_right(slope: float) -> None:
+    class Ramp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.relu(x - 0.7) + torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g * (torch.where(x == 0.7, slope, 1.0 * (x > 0.7)) + torch.cos(x))
+
+    x = np.array([0.7, 0.3, 1.9, -1.0])
+    assert wrong_products(subject(Ramp.apply, x=x), 0, "reverse")
+    found = wrong_products(subject(Ramp.apply, x=x), 0, "reverse", kinks=False)
+    assert bool(found) == (not 0 <= slope <= 1)
+    assert wrong_products(subject(Ramp.apply, x=x + 1e-3), 0, "reverse", kinks=False) == []
