@@ -58,10 +58,6 @@ def _sum(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
     return objects(np.sum(x, axis=axis, keepdims=keepdims))
 
 
-def _prod(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
-    return objects(np.prod(x, axis=axis, keepdims=keepdims))
-
-
 def _count(x: Objects, axis: Any) -> int:
     return int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)]))
 
@@ -151,10 +147,6 @@ def _softmax(x: Objects, axis: Any = -1) -> Any:
     return e / _sum(e, axis, True)
 
 
-def _soft_nll(logits: Objects, q: Objects, axis: int) -> Any:
-    return -_sum(q * _log_softmax(logits, axis), axis)
-
-
 def _median(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
     def middle(row: Any) -> Any:
         ordered = row[argsort(row)]
@@ -195,7 +187,7 @@ def stacked(function: Callable[[Objects, Objects], Objects], a: Objects, b: Obje
 
 ARRAYS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
-    "prod": _prod,
+    "prod": lambda x, axis=None, keepdims=False: objects(np.prod(x, axis=axis, keepdims=keepdims)),
     "mean": _mean,
     "centered": _center,
     "var": _var,
@@ -204,7 +196,7 @@ ARRAYS: dict[str, Callable[..., Any]] = {
     "logsumexp": _logsumexp,
     "log_softmax": _log_softmax,
     "softmax": _softmax,
-    "soft_nll": _soft_nll,
+    "soft_nll": lambda logits, q, axis: -_sum(q * _log_softmax(logits, axis), axis),
     "median": _median,
     "matmul": _matmul,
     "scatter": _scatter,

@@ -160,10 +160,6 @@ def _density(x: Value) -> FloatBall:
     return divide(e, power(add(1.0, e), 2))
 
 
-def _gaussian(x: Value) -> FloatBall:
-    return exp(negative(multiply(x, x)))
-
-
 def _normal_density(x: Value) -> FloatBall:
     from flint import arb
 
@@ -194,7 +190,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "logistic_density": _density,
     "sech_squared": lambda x: multiply(4.0, _density(multiply(2.0, x))),
     "one_minus_square": lambda x: multiply(subtract(1.0, x), add(1.0, x)),
-    "gaussian": _gaussian,
+    "gaussian": lambda x: exp(negative(multiply(x, x))),
     "normal_density": _normal_density,
     "sin": _wave(np.sin),
     "cos": _wave(np.cos),

@@ -107,10 +107,6 @@ def _logsumexp(x: Value, axis: Any = -1, keepdims: bool = False) -> FloatBall:
     return add(shift if keepdims else shift.reshape(total.shape), total)
 
 
-def _log_softmax(x: Value, axis: Any = -1) -> FloatBall:
-    return subtract(x, _logsumexp(x, axis, True))
-
-
 def _softmax(x: Value, axis: Any = -1) -> FloatBall:
     x = as_float_ball(x)
     e = exp(subtract(x, _shift(x, axis)))
@@ -212,7 +208,7 @@ SUMS: dict[str, Callable[..., Any]] = {
     "std": _std,
     "norm": _norm,
     "logsumexp": _logsumexp,
-    "log_softmax": _log_softmax,
+    "log_softmax": lambda x, axis=-1: subtract(x, _logsumexp(x, axis, True)),
     "softmax": _softmax,
     "safe_scale": _no_scale,
     "matmul": _bilinear("matmul", lambda a, b: a[-1]),

@@ -188,10 +188,6 @@ def _var(body: Body, index: int, node: Node) -> str:
     return _divided(body, index, total, math.prod(node.shape), count - node.keywords["correction"])
 
 
-def _std(body: Body, index: int, node: Node) -> str:
-    return _rooted(node, body.let(index, _var(body, index, node)))
-
-
 def _rooted(node: Node, array: str) -> str:
     root = "[](const T& a) -> T { return sqrt(a); }"
     return f"each<T>({math.prod(node.shape)}, {root}, {array})"
@@ -312,7 +308,7 @@ _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
     "pad": _pad,
     "power": _power,
     "solve": _solve,
-    "std": _std,
+    "std": lambda body, index, node: _rooted(node, body.let(index, _var(body, index, node))),
     "trace": _trace,
     "triangular_solve": _solve,
     "var": _var,

@@ -107,16 +107,8 @@ def _dot(a: Any, b: Any) -> Any:
     return row("tensordot")(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
 
 
-def _inner(a: Any, b: Any) -> Any:
-    return row("tensordot")(a, b, axes=([-1], [-1])) if a.ndim and b.ndim else a * b
-
-
 def _vdot(a: Any, b: Any) -> Any:
     return row("sum")(row("reshape")(a, shape=(-1,)) * row("reshape")(b, shape=(-1,)))
-
-
-def _trace(x: Any, offset: int = 0) -> Any:
-    return row("trace")(x, offset=offset)
 
 
 def _append(x: Any, more: Any, axis: int | None = None) -> Any:
@@ -141,14 +133,6 @@ def _solve(a: Any, b: Any) -> Any:
     if a.ndim > 2:
         raise TypeError("a vector for many matrices is not supported")
     return row("squeeze")(row("solve")(a, row("expand_dims")(b, axis=-1)), axis=-1)
-
-
-def _slogdet(a: Any) -> Any:
-    return row("slogdet_sign")(a), row("slogdet_logabs")(a)
-
-
-def _eigenvalues(a: Any, uplo: str = "L") -> Any:
-    return row("eigvalsh")(a)
 
 
 def _singular_values(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
@@ -190,17 +174,13 @@ KERNELS: dict[str, Kernel] = {
     **{name: _running(name) for name in ACCUMULATED.values()},
     **{"amax": _reduction("max"), "amin": _reduction("min")},
     **{"var": _spread("var"), "std": _spread("std"), "norm": _norm, "pad": _pad},
-    **{
-        "dot": _dot,
-        "append": _append,
-        "einsum": _einsum,
-        "inner": _inner,
-        "vdot": _vdot,
-        "trace": _trace,
-        "diff": _diff,
-    },
+    **{"dot": _dot, "append": _append, "einsum": _einsum, "vdot": _vdot, "diff": _diff},
+    "trace": lambda x, offset=0: row("trace")(x, offset=offset),
+    "inner": lambda a, b: row("tensordot")(a, b, axes=([-1], [-1])) if a.ndim and b.ndim else a * b,
     "tensordot": lambda a, b, axes=2: row("tensordot")(a, b, axes=axes),
-    **{"solve": _solve, "slogdet": _slogdet, "eigvalsh": _eigenvalues, "svd": _singular_values},
+    **{"solve": _solve, "svd": _singular_values},
+    "eigvalsh": lambda a, uplo="L": row("eigvalsh")(a),
+    "slogdet": lambda a: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
     **{"sort": _sort, "add.at": _add_at, "select": _select, "heaviside": _heaviside},
     "ptp": lambda x, axis=None: row("max")(x, axis=axis) - row("min")(x, axis=axis),
     "median": lambda x, axis=None: row("median")(x, axis=axis),

@@ -102,10 +102,6 @@ def _inverse(a: Any, adjoint: bool = False, **how: Any) -> Any:
     return row("inv")(exact.transposed(a) if adjoint else a)
 
 
-def _relu_grad(g: Any, x: Any, **how: Any) -> Any:
-    return exact.nothing_where(row("less_equal")(x, 0.0), g)
-
-
 def _relu6_grad(g: Any, x: Any, **how: Any) -> Any:
     beyond = row("logical_or")(row("less_equal")(x, 0.0), row("greater_equal")(x, 6.0))
     return exact.nothing_where(beyond, g)
@@ -113,10 +109,6 @@ def _relu6_grad(g: Any, x: Any, **how: Any) -> Any:
 
 def _leaky_grad(g: Any, x: Any, alpha: float = 0.2, **how: Any) -> Any:
     return row("where")(row("greater")(x, 0.0), g, g * float(np.float32(alpha)))
-
-
-def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
-    return row("where")(row("less")(y, 0.0), g * (y + 1), g)
 
 
 def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
@@ -331,16 +323,13 @@ def _eigh(run: OfRun, x: Any, compute_v: bool = True, **_: Any) -> Any:
     return values, exact.towards(row("eigh_vectors")(x), run.results[1], -2)
 
 
-def _qr(run: OfRun, x: Any, full_matrices: bool = False, **_: Any) -> Any:
-    return exact.qr(x, run.results[1], full_matrices)
-
-
 def _topk(run: OfRun, x: Any, k: Any, **how: Any) -> Any:
     return row("topk_values")(x, k=int(k), axis=-1), run.results[1]
 
 
 CHOSEN: dict[str, Kernel] = {
-    **{"Svd": _svd, "SelfAdjointEigV2": _eigh, "Qr": _qr},
+    **{"Svd": _svd, "SelfAdjointEigV2": _eigh},
+    "Qr": lambda run, x, full_matrices=False, **_: exact.qr(x, run.results[1], full_matrices),
     **{"TopK": _topk, "TopKV2": _topk},
 }
 """Kernels that choose signs and positions. Their first argument is the run."""
@@ -381,10 +370,10 @@ KERNELS: dict[str, Kernel] = {
     "ReciprocalGrad": lambda y, g, **how: -(g * y * y),
     "SoftplusGrad": lambda g, x, **how: exact.softplus_grad(g, x),
     "SoftsignGrad": lambda g, x, **how: g / row("square")(1 + row("abs")(x)),
-    "ReluGrad": _relu_grad,
+    "ReluGrad": lambda g, x, **how: exact.nothing_where(row("less_equal")(x, 0.0), g),
     "Relu6Grad": _relu6_grad,
     "LeakyReluGrad": _leaky_grad,
-    "EluGrad": _elu_grad,
+    "EluGrad": lambda g, y, **how: row("where")(row("less")(y, 0.0), g * (y + 1), g),
     "SeluGrad": _selu_grad,
     **{f"UnsortedSegment{name}": _segments(name.lower()) for name in ("Sum", "Max", "Min")},
     **{f"Segment{name}": _segments(name.lower()) for name in ("Sum", "Mean", "Max", "Min")},

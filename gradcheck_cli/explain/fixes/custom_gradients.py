@@ -110,10 +110,6 @@ def _sech_squared(x: Value) -> Value:
     return 4 * e / (1 + e) ** 2
 
 
-def _logistic_density(x: Value) -> Value:
-    return ROWS["sigmoid"](x) * ROWS["sigmoid"](-x)
-
-
 def _hypot_slope(a: Value, b: Value) -> Value:
     length = ROWS["hypot"](a, b)
     return a / ROWS["where"](length == 0, 1, length)
@@ -121,7 +117,7 @@ def _hypot_slope(a: Value, b: Value) -> Value:
 
 EXPANSIONS: Mapping[str, Callable[..., Value]] = {
     "sech_squared": _sech_squared,
-    "logistic_density": _logistic_density,
+    "logistic_density": lambda x: ROWS["sigmoid"](x) * ROWS["sigmoid"](-x),
     "hypot_slope": _hypot_slope,
     "one_minus_square": lambda x: (1 - x) * (1 + x),
     "gaussian": lambda x: ROWS["exp"](-(x * x)),

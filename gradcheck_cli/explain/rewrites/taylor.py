@@ -38,10 +38,6 @@ class _NoSeries(Exception):
     """The function has no Taylor series at 0, or none that can be computed here."""
 
 
-def _tanh(x: Any) -> Any:
-    return 1 - 2 / ((2 * x).exp() + 1)
-
-
 _METHODS = "sqrt rsqrt exp log sin cos tan asin acos atan erf erfc"  # of arb_series
 FUNCTIONS: Mapping[str, Function] = {
     **{name: methodcaller(name) for name in _METHODS.split()},
@@ -56,7 +52,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "log1p": lambda a: (1 + a).log(),
     "sinh": lambda a: (a.exp() - (-a).exp()) / 2,
     "cosh": lambda a: (a.exp() + (-a).exp()) / 2,
-    "tanh": _tanh,
+    "tanh": lambda x: 1 - 2 / ((2 * x).exp() + 1),
     "asinh": lambda a: (a + (1 + a * a).sqrt()).log(),
     "atanh": lambda a: ((1 + a).log() - (1 - a).log()) / 2,
     "sigmoid": lambda a: 1 / (1 + (-a).exp()),

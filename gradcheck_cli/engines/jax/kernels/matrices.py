@@ -66,10 +66,6 @@ def _lu(run: OfRun, x: Any, **how: Any) -> Any:
     return eliminated(exchanged(x, run.results[2])), None, None
 
 
-def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
-    return qr(x, run.results[1], full_matrices)
-
-
 def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: Any) -> Any:
     if not compute_uv:
         return row("svdvals")(x)
@@ -92,7 +88,7 @@ MATRICES: dict[str, Kernel] = {"triangular_solve": _triangular_solve}
 CHOSEN: dict[str, Kernel] = {
     "cholesky": _cholesky,
     "lu": _lu,
-    "qr": _qr,
+    "qr": lambda run, x, *, full_matrices, **how: qr(x, run.results[1], full_matrices),
     "svd": _svd,
     "eigh": _eigh,
 }

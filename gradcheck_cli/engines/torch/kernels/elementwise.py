@@ -20,18 +20,6 @@ def _arithmetic(name: str) -> Kernel:
     return lambda a, b: row(name)(exact.as_floating(a), exact.as_floating(b))
 
 
-def _add(a: Any, b: Any, alpha: Any = 1) -> Any:
-    return _arithmetic("add")(a, scaled(b, alpha))
-
-
-def _sub(a: Any, b: Any, alpha: Any = 1) -> Any:
-    return row("subtract")(a, scaled(b, alpha))
-
-
-def _rsub(a: Any, b: Any, alpha: Any = 1) -> Any:
-    return row("subtract")(b, scaled(a, alpha))
-
-
 def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     quotient = row("divide")(a, b)
     if rounding_mode is None:
@@ -73,10 +61,6 @@ def _cast(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
     return x
 
 
-def _logit(x: Any, eps: float | None = None) -> Any:
-    return row("logit")(x if eps is None else exact.clamped(x, eps, 1 - eps))
-
-
 def _is_nan(x: Any) -> Any:
     """A symbolic mask if the program must hold for other numbers too; otherwise the mask of the
     run."""
@@ -88,23 +72,11 @@ def _log_sigmoid(x: Any) -> Any:
     return exact.stable_log_sigmoid(x), row("exp")(-row("abs")(x))
 
 
-def _gelu(x: Any, *, approximate: str = "none") -> Any:
-    return row("gelu")(x, approximate=approximate == "tanh")
-
-
-def _lerp(a: Any, b: Any, weight: Any) -> Any:
-    return a + weight * (b - a)
-
-
 def _glu(x: Any, dim: int = -1) -> Any:
     half = x.shape[dim] // 2
     before = (slice(None),) * (dim % x.ndim)
     gate = row("getitem")(x, index=(*before, slice(half, None)))
     return row("getitem")(x, index=(*before, slice(0, half))) * row("sigmoid")(gate)
-
-
-def _prelu(x: Any, weight: Any) -> Any:
-    return row("where")(row("greater")(x, 0.0), x, weight * x)
 
 
 def _threshold(x: Any, threshold: float, value: float) -> Any:
@@ -125,7 +97,10 @@ ELEMENTWISE: dict[str, Kernel] = {
     **{name: row(name) for name in SAME_NAME},
     **{name: row(ours) for name, ours in RENAMED.items()},
     "mul": _arithmetic("multiply"),
-    **{"add": _add, "sub": _sub, "rsub": _rsub, "div": _div, "fmod": exact.rest_of_quotient},
+    "add": lambda a, b, alpha=1: _arithmetic("add")(a, scaled(b, alpha)),
+    "sub": lambda a, b, alpha=1: row("subtract")(a, scaled(b, alpha)),
+    "rsub": lambda a, b, alpha=1: row("subtract")(b, scaled(a, alpha)),
+    **{"div": _div, "fmod": exact.rest_of_quotient},
     **{"round": _round, "trunc": exact.towards_zero, "clamp": exact.clamped},
     "clamp_min": lambda x, min: exact.clamped(x, min),
     "clamp_max": lambda x, max: exact.clamped(x, None, max),
@@ -137,14 +112,16 @@ ELEMENTWISE: dict[str, Kernel] = {
     "celu": lambda x, alpha=1: alpha * row("elu")(x / alpha, alpha=1.0),
     "hardsigmoid": lambda x: row("relu6")(x + 3) / 6,
     "hardswish": lambda x: x * row("relu6")(x + 3) / 6,
-    **{"glu": _glu, "_prelu_kernel": _prelu, "threshold": _threshold},
-    **{"softshrink": _soft_shrink, "hardshrink": _hard_shrink, "lerp": _lerp},
+    **{"glu": _glu, "threshold": _threshold},
+    "_prelu_kernel": lambda x, weight: row("where")(row("greater")(x, 0.0), x, weight * x),
+    **{"softshrink": _soft_shrink, "hardshrink": _hard_shrink},
+    "lerp": lambda a, b, weight: a + weight * (b - a),
     "addcmul": lambda x, a, b, *, value=1: x + scaled(a * b, value),
     "addcdiv": lambda x, a, b, *, value=1: x + scaled(row("divide")(a, b), value),
-    "gelu": _gelu,
+    "gelu": lambda x, *, approximate="none": row("gelu")(x, approximate=approximate == "tanh"),
     "leaky_relu": lambda x, slope=0.01: row("leaky_relu")(x, negative_slope=float(slope)),
     "hardtanh": lambda x, low=-1, high=1: row("hardtanh")(x, min=float(low), max=float(high)),
-    "logit": _logit,
+    "logit": lambda x, eps=None: row("logit")(x if eps is None else exact.clamped(x, eps, 1 - eps)),
     "masked_fill": _masked_fill,
     "log_sigmoid_forward": _log_sigmoid,
     "isnan": _is_nan,

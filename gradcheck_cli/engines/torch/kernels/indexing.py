@@ -124,10 +124,6 @@ def _index_reduce(
     return _reduced(x, _slices_at(x, dim, index), values, reduce, include_self)
 
 
-def _index_fill(x: Any, dim: int, index: Places, value: Any) -> Any:
-    return _with_values_at(x, _slices_at(x, dim, index), value)
-
-
 def _pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
     """Pad from the last axis on, by a number of elements before and after. A negative number cuts
     elements off."""
@@ -200,7 +196,7 @@ INDEXING: dict[str, Kernel] = {
     "scatter_reduce": _scatter_reduce,
     "index_add": _index_add,
     "index_reduce": _index_reduce,
-    "index_fill": _index_fill,
+    "index_fill": lambda x, dim, index, value: _with_values_at(x, _slices_at(x, dim, index), value),
     "constant_pad_nd": _pad,
     "segment_reduce": _segments,
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _embedding_bag),

@@ -43,10 +43,6 @@ def _cross_entropy_of_logits(
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def _mse(x: Any, y: Any, reduction: int = 1) -> Any:
-    return row("mse")(x, y, reduction=_REDUCTIONS[reduction])
-
-
 def _huber(x: Any, y: Any, reduction: int = 1, delta: float = 1) -> Any:
     return row("huber")(x, y, delta=float(delta), reduction=_REDUCTIONS[reduction])
 
@@ -120,7 +116,8 @@ def _followers(states: Array) -> Array:
 LOSSES: dict[str, Kernel] = {
     "binary_cross_entropy": _cross_entropy,
     "binary_cross_entropy_with_logits": _cross_entropy_of_logits,
-    **{"mse_loss": _mse, "huber_loss": _huber, "smooth_l1_loss": _smooth_l1},
+    **{"huber_loss": _huber, "smooth_l1_loss": _smooth_l1},
+    "mse_loss": lambda x, y, reduction=1: row("mse")(x, y, reduction=_REDUCTIONS[reduction]),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _nll),
     "_ctc_loss": _ctc,
 }

@@ -46,10 +46,6 @@ def _addbmm(c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return scaled(c, beta) + scaled(row("sum")(row("matmul")(a, b), axis=0), alpha)
 
 
-def _addr(c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    return scaled(c, beta) + scaled(row("outer")(a, b), alpha)
-
-
 def _trilinear(
     a: Any, b: Any, c: Any, more1: Any, more2: Any, more3: Any, summed: Any, unroll: int = 1
 ) -> Any:
@@ -200,10 +196,6 @@ def _slogdet(run: OfRun, x: Any) -> Any:
     return row("slogdet_sign")(x), row("slogdet_logabs")(x), factors, None
 
 
-def _det(run: OfRun, x: Any) -> Any:
-    return row("det")(x), _factored(run, x, *run.results[1:3]), None
-
-
 def _pseudoinverse(
     run: OfRun, x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
 ) -> Any:
@@ -260,7 +252,8 @@ def _ormqr(v: Any, tau: Any, c: Any, left: bool = True, transpose: bool = False)
 
 
 MATRICES: dict[str, Kernel] = {
-    **{"addmm": _addmm, "addmv": _addmm, "baddbmm": _addmm, "addbmm": _addbmm, "addr": _addr},
+    **{"addmm": _addmm, "addmv": _addmm, "baddbmm": _addmm, "addbmm": _addbmm},
+    "addr": lambda c, a, b, *, beta=1, alpha=1: scaled(c, beta) + scaled(row("outer")(a, b), alpha),
     "dot": exact.dot,
     "vdot": exact.dot,
     "_trilinear": _trilinear,
@@ -288,7 +281,7 @@ CHOSEN: dict[str, Kernel] = {
     ),
     "linalg_lu": _lu_factors,
     "_linalg_solve_ex": _solve,
-    "_linalg_det": _det,
+    "_linalg_det": lambda run, x: (row("det")(x), _factored(run, x, *run.results[1:3]), None),
     "_linalg_slogdet": _slogdet,
     "linalg_lstsq": _lstsq,
     "linalg_pinv": _pseudoinverse,

@@ -129,10 +129,6 @@ def _ranked(x: Any, rank: int, dim: int, keepdim: bool) -> Any:
     return y, None if order is None else at_rank(order)
 
 
-def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    return _ranked(x, k - 1, dim, keepdim)
-
-
 def _median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The lower of the two middle elements."""
     if dim is None:
@@ -177,7 +173,8 @@ REDUCTIONS: dict[str, Kernel] = {
     **{"cumsum": _running("cumsum"), "cumprod": _running("cumprod")},
     **{"cummax": _running_extreme("cummax"), "cummin": _running_extreme("cummin")},
     **{"max": _extreme("max"), "min": _extreme("min"), "aminmax": _extremes},
-    **{"sort": _sort, "topk": _topk, "kthvalue": _kthvalue, "median": _median},
+    **{"sort": _sort, "topk": _topk, "median": _median},
+    "kthvalue": lambda x, k, dim=-1, keepdim=False: _ranked(x, k - 1, dim, keepdim),
     "norm": lambda x, p=2, *more, **how: _norm(x, 2 if p is None else p, *more, **how),
     "logcumsumexp": _running_logsumexp,
     "_safe_softmax": _safe_softmax,
