@@ -49,10 +49,6 @@ def _by_another_pass(implied: Finding, by: Finding) -> bool:
     return differ and implied.mode == "reverse" and _behaviour_by_numbers(by, implied)
 
 
-def _by_forward_mode(implied: Finding, by: Finding) -> bool:
-    return by.mode == "forward" and _behaviour_by_numbers(implied, by)
-
-
 def _forward_of_cut_input(implied: Finding, by: Finding) -> bool:
     return implied.mode == "forward" and _same_engine(implied, by) and _same_input(implied, by)
 
@@ -116,7 +112,7 @@ OF_LAYERS: tuple[Implication, ...] = (
     Implication(
         {Codes.MODES_DISAGREE},
         {Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED},
-        _by_forward_mode,
+        lambda implied, by: by.mode == "forward" and _behaviour_by_numbers(implied, by),
     ),
     # a backward that is not linear in the cotangent has no derivative with it
     Implication({Codes.WRONG_SECOND_DERIVATIVE}, {Codes.NONLINEAR_BACKWARD}, _block_of_input),

@@ -88,10 +88,6 @@ def _hermitian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray((drawn + adjoint(drawn)) / 2)
 
 
-def _off_hermitian(x: Array) -> float:
-    return _largest(x - adjoint(x)) / (_largest(x) or 1.0)
-
-
 def _size(x: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)))
 
@@ -157,10 +153,6 @@ def _off_orthogonal(x: Array) -> float:
     return _largest(x.mT @ x - np.eye(x.shape[-1]))
 
 
-def _off_rotation(x: Array) -> float:
-    return max(_off_orthogonal(x), _largest(np.linalg.det(x) - 1))
-
-
 def _off_symmetric(x: Array) -> float:
     return _largest(x - x.mT) / (_largest(x) or 1.0)
 
@@ -168,14 +160,6 @@ def _off_symmetric(x: Array) -> float:
 def _off_definite(x: Array) -> float:
     least = np.min(np.linalg.eigvalsh(x), initial=np.inf)
     return _off_symmetric(x) if least > 0 else np.inf
-
-
-def _off_simplex(x: Array) -> float:
-    return max(_largest(np.sum(x, axis=-1) - 1), -float(np.min(x, initial=0.0)) / SLACK)
-
-
-def _turns(x: Array, u: Array) -> Array:
-    return np.asarray(x @ (u - u.mT))
 
 
 def _turning(x: Array, g: Array) -> Array:
@@ -207,9 +191,9 @@ _ROTATION = Kind(
     2,
     "turns column i against column j",
     _rotation,
-    _off_rotation,
+    lambda x: max(_off_orthogonal(x), _largest(np.linalg.det(x) - 1)),
     _turned,
-    _turns,
+    lambda x, u: np.asarray(x @ (u - u.mT)),
     _turning,
     _spread_by_turning,
 )
@@ -245,7 +229,7 @@ KINDS = {
             1,
             "grows entry i in proportion to itself, at the cost of all",
             _simplex,
-            _off_simplex,
+            lambda x: max(_largest(np.sum(x, axis=-1) - 1), -float(np.min(x, initial=0.0)) / SLACK),
             _on_the_simplex,
             _between_shares,
             _between_shares,
@@ -271,7 +255,7 @@ HERMITIAN = Kind(
     2,
     "moves the entries [i, j] and [j, i] together, which are each other's conjugates",
     _hermitian,
-    _off_hermitian,
+    lambda x: _largest(x - adjoint(x)) / (_largest(x) or 1.0),
     lambda x, t: x + _hermitian_part(t),
     lambda x, u: _hermitian_part(u),
     lambda x, g: _hermitian_part(g),

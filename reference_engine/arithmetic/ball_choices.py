@@ -208,17 +208,13 @@ def _argument(way: int) -> Callable[..., Any]:
     return value
 
 
-def _compared(a: Any, b: Any) -> int:
-    return _order_noting_ties("order", a, b)
-
-
 def argsort(x: Objects, axis: int = -1, descending: bool = False) -> Any:
     """The indices that sort x, stable. Raises Undecided if the balls do not decide."""
     moved = np.moveaxis(x, axis, -1)
     rows = moved.reshape(int(np.prod(moved.shape[:-1])), moved.shape[-1])
     indices = np.empty(rows.shape, np.int64)
     for i, row in enumerate(rows):
-        key = cmp_to_key(_compared)
+        key = cmp_to_key(lambda a, b: _order_noting_ties("order", a, b))
         indices[i] = sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)
     return np.moveaxis(indices.reshape(moved.shape), -1, axis)
 
@@ -233,10 +229,6 @@ def _top_indices(x: Objects, k: int, axis: int = -1, largest: bool = True) -> An
 
 def _top(x: Objects, k: int, axis: int = -1, largest: bool = True) -> Any:
     return np.take_along_axis(x, _top_indices(x, k, axis, largest), axis)
-
-
-def _absolute(x: Any) -> Any:
-    return x if _sign_of(x) >= 0 else -x
 
 
 def _leaky(x: Objects, negative_slope: float = 0.01) -> Any:
@@ -268,10 +260,6 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     return np.where(truths(unwrap(condition)), a, b)
 
 
-def _remainder(a: Any, b: Any) -> Any:
-    return a - b * floor_of_quotient(a, b)
-
-
 CHOICES: dict[str, Callable[..., Any]] = {
     "less": _booleans(lambda way: way < 0),
     "less_equal": _booleans(lambda way: way <= 0),
@@ -293,10 +281,10 @@ CHOICES: dict[str, Callable[..., Any]] = {
     "ceil": np.frompyfunc(_rounded("ceil"), 1, 1),
     "round": np.frompyfunc(_nearest, 1, 1),
     "floor_divide": np.frompyfunc(floor_of_quotient, 2, 1),
-    "remainder": np.frompyfunc(_remainder, 2, 1),
+    "remainder": np.frompyfunc(lambda a, b: a - b * floor_of_quotient(a, b), 2, 1),
     "maximum": np.frompyfunc(larger, 2, 1),
     "minimum": np.frompyfunc(smaller, 2, 1),
-    "abs": np.frompyfunc(_absolute, 1, 1),
+    "abs": np.frompyfunc(lambda x: x if _sign_of(x) >= 0 else -x, 1, 1),
     "relu": np.frompyfunc(lambda x: x if _sign_of(x) > 0 else ZERO, 1, 1),
     "clip": _clip,
     "hardtanh": lambda x, min=-1.0, max=1.0: _clip(x, min, max),

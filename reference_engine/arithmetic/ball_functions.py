@@ -129,10 +129,6 @@ def _hypot(a: Any, b: Any) -> Any:
     return (a * a + b * b).sqrt()
 
 
-def _hypot_slope(a: Any, b: Any) -> Any:
-    return arb(0) if a == 0 and b == 0 else a / _hypot(a, b)
-
-
 def _atan2(a: Any, b: Any) -> Any:
     if a == 0 and b <= 0:
         note_tie("branch cut")
@@ -170,10 +166,6 @@ def _erfcx(x: Any) -> Any:
     return _scaled_ierfc(x, 0) if x.mid() > 1 else (x * x).exp() * x.erfc()
 
 
-def _logit(x: Any) -> Any:
-    return (x / (1 - x)).log()
-
-
 def _entr(x: Any) -> Any:
     if x < 0:
         return arb.neg_inf()
@@ -196,14 +188,6 @@ def _polygamma_drop(a: Any, b: Any, n: int) -> Any:
     return _polygamma(a, n) - _polygamma(a + b, n)
 
 
-def _betaln(a: Any, b: Any) -> Any:
-    return _lgamma(a) + _lgamma(b) - _lgamma(a + b)
-
-
-def _bessel_i(x: Any, n: int) -> Any:
-    return x.bessel_i(n)
-
-
 def _bessel_moment(x: Any, k: int) -> Any:
     """(1 - D)^k I_0 times exp(-u) at u = |x|, with D^j I_0 = 2^-j sum of comb(j, i) I_(j - 2i)
     (DLMF 10.29.5)."""
@@ -222,10 +206,6 @@ def _i0e(x: Any) -> Any:
     if x == 0:
         note_tie("length")
     return (-abs(x)).exp() * x.bessel_i(0)
-
-
-def _i1e(x: Any) -> Any:
-    return (-abs(x)).exp() * x.bessel_i(1)
 
 
 def _sinc_derivative(x: Any, n: int) -> Any:
@@ -284,7 +264,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         x
     ),
     "hypot": _elementwise(_hypot, 2),
-    "hypot_slope": _elementwise(_hypot_slope, 2),
+    "hypot_slope": _elementwise(lambda a, b: arb(0) if a == 0 and b == 0 else a / _hypot(a, b), 2),
     "exp2": _elementwise(lambda x: arb(2) ** x),
     "log2": _elementwise(lambda x: x.log() / arb(2).log()),
     "log10": _elementwise(lambda x: x.log() / arb(10).log()),
@@ -314,19 +294,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "normal_spread": _elementwise(_spread),
     "ndtri": _elementwise(_ndtri),
     "ndtri_slope": _elementwise(lambda p: 1 / _normal_density(_ndtri(p))),
-    "logit": _elementwise(_logit),
+    "logit": _elementwise(lambda x: (x / (1 - x)).log()),
     "logit_slope": _elementwise(lambda x: 1 / (x * (1 - x))),
     "entr": _elementwise(_entr),
     "lgamma": _elementwise(_lgamma),
     "digamma": _elementwise(lambda x: _polygamma(x, 0)),
     "polygamma": _with(_polygamma, "n"),
     "polygamma_drop": lambda a, b, n: _elementwise(lambda p, q: _polygamma_drop(p, q, n), 2)(a, b),
-    "betaln": _elementwise(_betaln, 2),
+    "betaln": _elementwise(lambda a, b: _lgamma(a) + _lgamma(b) - _lgamma(a + b), 2),
     "i0": _elementwise(lambda x: x.bessel_i(0)),
     "i1": _elementwise(lambda x: x.bessel_i(1)),
     "i0e": _elementwise(_i0e),
-    "i1e": _elementwise(_i1e),
-    "bessel_i": _with(_bessel_i, "n"),
+    "i1e": _elementwise(lambda x: (-abs(x)).exp() * x.bessel_i(1)),
+    "bessel_i": _with(lambda x, n: x.bessel_i(n), "n"),
     "bessel_moment": _with(_bessel_moment, "k"),
     "bce_terms": _elementwise(_bce_terms, 2),
     "logistic_terms": _elementwise(lambda x, y: y * softplus(-x) + (1 - y) * softplus(x), 2),

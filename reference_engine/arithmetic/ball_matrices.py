@@ -79,10 +79,6 @@ def _solved(a: Objects, b: Objects) -> Objects:
         raise Undecided("a matrix may be singular") from None
 
 
-def _inverse(x: Objects) -> Objects:
-    return _solved(x, objects(np.eye(x.shape[0])))
-
-
 def _columns_of(function: Callable[..., Objects]) -> Callable[..., Objects]:
     def value(a: Objects, b: Objects, **keywords: Any) -> Objects:
         columns = b[:, None] if b.ndim == 1 else b
@@ -132,10 +128,6 @@ def _qr(x: Objects) -> tuple[Objects, Objects]:
             r[j, j] = sum((one * one for one in rest), arb(0)).sqrt()
             q[:, j] = rest / r[j, j]
     return q, r
-
-
-def _log_size(x: Objects) -> Any:
-    return abs(_determinant(x)).log()
 
 
 def _log(x: Objects) -> Any:
@@ -281,12 +273,12 @@ def _right(x: Objects) -> Objects:
 
 
 MATRICES: dict[str, Callable[..., Any]] = {
-    "inv": on_stacks(_inverse),
+    "inv": on_stacks(lambda x: _solved(x, objects(np.eye(x.shape[0])))),
     "solve": _columns_of(_solved),
     "triangular_solve": _columns_of(_substituted),
     "det": on_stacks(_determinant),
     "slogdet_sign": on_stacks(lambda x: arb(order(_determinant(x), 0))),
-    "slogdet_logabs": on_stacks(_log_size),
+    "slogdet_logabs": on_stacks(lambda x: abs(_determinant(x)).log()),
     "logdet": on_stacks(_log),
     "cofactors": on_stacks(_cofactors),
     "cholesky": on_stacks(_cholesky),

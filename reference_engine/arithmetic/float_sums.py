@@ -196,10 +196,6 @@ def _einsum(*xs: Value, subscripts: str) -> FloatBall:
     return as_float_ball(by_balls(ROWS["einsum"], xs, {"subscripts": subscripts}))
 
 
-def _of_weight(x: tuple[int, ...], w: tuple[int, ...], **keywords: Any) -> int:
-    return math.prod(w)
-
-
 SUMS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "mean": _mean,
@@ -216,6 +212,6 @@ SUMS: dict[str, Callable[..., Any]] = {
     "einsum": _einsum,
     "conv1d": _bilinear("conv1d", lambda x, w, **_: math.prod(w[1:])),
     "conv2d": _bilinear("conv2d", lambda x, w, **_: math.prod(w[1:])),
-    "conv_input": _bilinear("conv_input", _of_weight),
+    "conv_input": _bilinear("conv_input", lambda x, w, **keywords: math.prod(w)),
     "conv_weight": _bilinear("conv_weight", lambda x, y, **_: math.prod(y) // y[1]),
 }

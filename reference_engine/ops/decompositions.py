@@ -227,10 +227,6 @@ def _svd_side(x_dot: Value, u: Value, s: Value, v: Value) -> Value:
     return u_dot + (moved - matmul(u, inside)) * expand_dims(_inverse_or_nan(s), axis=-2)
 
 
-def _svd_u_push(x_dot: Value, y: Value, x: Value) -> Value:
-    return _svd_side(x_dot, y, svdvals(x), swapped(svd_vh(x)))
-
-
 def _svd_vh_push(x_dot: Value, y: Value, x: Value) -> Value:
     return swapped(_svd_side(swapped(x_dot), swapped(y), svdvals(x), svd_u(x)))
 
@@ -253,7 +249,7 @@ def _tied_columns(x: Array) -> Any:
 svd_u: Op = row(
     "svd_u",
     _svd_u_value,
-    Tangents(_svd_u_push),
+    Tangents(lambda x_dot, y, x: _svd_side(x_dot, y, svdvals(x), swapped(svd_vh(x)))),
     points=SVD_POINTS,
     kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None, :], left_shape(np.shape(x))),
     result_shape=left_shape,

@@ -48,13 +48,9 @@ mse: Composite = composite("mse", _mse, aliases=("mse_loss",)).says(
 )
 
 
-def _l1(x: Value, y: Value, *, reduction: str = "mean") -> Value:
-    return reduced(abs_(x - y), reduction)
-
-
 l1: Composite = composite(
     "l1",
-    _l1,
+    lambda x, y, *, reduction="mean": reduced(abs_(x - y), reduction),
     aliases=("l1_loss",),
     points=(
         Point("x = y", "kink", (1.0, 1.0), (0.0, 0.0)).because(
@@ -83,13 +79,9 @@ huber: Composite = composite("huber", _huber, aliases=("huber_loss",)).says(
 )
 
 
-def _hinge(x: Value, y: Value, *, reduction: str = "mean") -> Value:
-    return reduced(relu(1 - x * y), reduction)
-
-
 hinge: Composite = composite(
     "hinge",
-    _hinge,
+    lambda x, y, *, reduction="mean": reduced(relu(1 - x * y), reduction),
     aliases=("hinge_loss",),
     points=(
         Point("x y = 1", "kink", (1.0, 1.0), (0.0, 0.0)).because(
@@ -110,10 +102,6 @@ def _times_log(y: Any, log_p: Any) -> Any:
     return np.where(np.equal(y, 0), 0 * y, y * np.where(np.equal(y, 0), 0, log_p))
 
 
-def _bce_terms_value(p: Any, y: Any) -> Any:
-    return -(_times_log(y, np.log(p)) + _times_log(1 - y, np.log1p(-p)))
-
-
 def _bce_by_p(g: Value, term: Value, p: Value, y: Value) -> Value:
     """(1 - y) / (1 - p) - y / p, where 0 / 0 is 0."""
     zeros = logical_and(equal(p, 0), equal(y, 0))
@@ -123,7 +111,7 @@ def _bce_by_p(g: Value, term: Value, p: Value, y: Value) -> Value:
 
 bce_terms: Op = internal(
     "bce_terms",
-    all_in_float32(_bce_terms_value),
+    all_in_float32(lambda p, y: -(_times_log(y, np.log(p)) + _times_log(1 - y, np.log1p(-p)))),
     Elementwise(_bce_by_p, lambda g, term, p, y: g * (log1p(-p) - log(p))),
     rounding="result",
 ).says(
@@ -136,13 +124,9 @@ bce_terms: Op = internal(
 _LEAST = float(np.float32(1e-12))  # PyTorch's bound of p (1 - p), a float32
 
 
-def _bce(p: Value, y: Value, *, reduction: str = "mean") -> Value:
-    return reduced(bce_terms(p, y), reduction)
-
-
 bce: Composite = composite(
     "bce",
-    _bce,
+    lambda p, y, *, reduction="mean": reduced(bce_terms(p, y), reduction),
     aliases=("bce_loss", "binary_cross_entropy"),
     points=(
         Point("p = y = 0", "edge", (0.0, 0.0), (1.0, np.inf)).because(
@@ -176,10 +160,6 @@ bce: Composite = composite(
 )
 
 
-def _logistic_terms_value(x: Any, y: Any) -> Any:
-    return y * softplus.raw(-x) + (1 - y) * softplus.raw(x)
-
-
 def _logistic_by_x(g: Value, term: Value, x: Value, y: Value) -> Value:
     """sigmoid(x) - y, in the form that keeps its digits: near 0, and where sigmoid(x) is near 1."""
     near = tanh(0.5 * x) * 0.5 + (0.5 - y)
@@ -189,7 +169,7 @@ def _logistic_by_x(g: Value, term: Value, x: Value, y: Value) -> Value:
 
 logistic_terms: Op = internal(
     "logistic_terms",
-    all_in_float32(_logistic_terms_value),
+    all_in_float32(lambda x, y: y * softplus.raw(-x) + (1 - y) * softplus.raw(x)),
     Elementwise(
         _logistic_by_x,
         lambda g, term, x, y: -(g * x),
@@ -198,13 +178,9 @@ logistic_terms: Op = internal(
 ).says("y softplus(-x) + (1 - y) softplus(x)", "sigmoid(x) - y, -x")
 
 
-def _bce_with_logits(x: Value, y: Value, *, reduction: str = "mean") -> Value:
-    return reduced(logistic_terms(x, y), reduction)
-
-
 bce_with_logits: Composite = composite(
     "bce_with_logits",
-    _bce_with_logits,
+    lambda x, y, *, reduction="mean": reduced(logistic_terms(x, y), reduction),
     aliases=("binary_cross_entropy_with_logits", "sigmoid_cross_entropy"),
     points=(
         Point(
@@ -245,13 +221,9 @@ kl_terms: Op = internal(
 ).says("q (log(q) - log_p), and 0 where q = 0", "-q, log(q) - log_p + 1", domain="q >= 0")
 
 
-def _kl_div(log_p: Value, q: Value, *, reduction: str = "mean") -> Value:
-    return reduced(kl_terms(log_p, q), reduction)
-
-
 kl_div: Composite = composite(
     "kl_div",
-    _kl_div,
+    lambda log_p, q, *, reduction="mean": reduced(kl_terms(log_p, q), reduction),
     aliases=("kl_div_loss",),
     points=(
         Point("q = 0", "vertical tangent", (-1.0, 0.0), (0.0, -np.inf), value=0.0).because(

@@ -16,10 +16,6 @@ from reference_engine.rules import Elementwise, Reduction, axes_of
 from reference_engine.traced import Value
 
 
-def _abs_power_value(x: Any, exponent: float) -> Any:
-    return np.power(np.abs(x), exponent)
-
-
 def _signed_power_value(x: Any, exponent: float) -> Any:
     # 0 to a negative power is inf, and has no sign
     return np.where(np.equal(x, 0), x * 0, np.sign(x) * np.power(np.abs(x), exponent))
@@ -28,7 +24,7 @@ def _signed_power_value(x: Any, exponent: float) -> Any:
 # Two rows that are each other's derivatives, so that norms have all derivatives, also at zeros.
 abs_power: Op = internal(
     "abs_power",
-    in_float32(_abs_power_value),
+    in_float32(lambda x, exponent: np.power(np.abs(x), exponent)),
     Elementwise(
         lambda g, y, x, exponent: (
             g * (exponent * signed_power(x, exponent=exponent - 1)) if exponent else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,6 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
         return np.argsort(x, axis=axis, stable=True)
     flipped = np.argsort(np.flip(x, axis), axis=axis, stable=True)
     return np.flip(x.shape[axis] - 1 - flipped, axis)
-
-
-def _argsort_value(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
-    return _order(np.asarray(x), axis, descending)
 
 
 def _sort_value(x: Any, axis: int = -1, descending: bool = False) -> Any:
@@ -75,7 +70,7 @@ sort: Op = row(
 
 argsort: Op = row(
     "argsort",
-    _argsort_value,
+    lambda x, *, axis=-1, descending=False: _order(np.asarray(x), axis, descending),
     None,
     points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), value=[0, 1]),),
     kinks_at=_sort_kinks,
@@ -214,15 +209,9 @@ topk_indices: Op = row(
 )
 
 
-def _topk_parts(
-    shape: tuple[int, ...], **keywords: Any
-) -> tuple[tuple[Op, Mapping[str, Any]], ...]:
-    return ((topk_values, keywords), (topk_indices, keywords))
-
-
 topk: Several = several(
     "topk",
-    _topk_parts,
+    lambda shape, **keywords: ((topk_values, keywords), (topk_indices, keywords)),
     results=("values", "indices"),
     formula="the k largest elements along an axis, the largest first, and their indices; or "
     "the smallest",

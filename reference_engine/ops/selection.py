@@ -73,13 +73,9 @@ _step(
 )
 
 
-def _where_value(condition: Any, x1: Any, x2: Any) -> Any:
-    return np.where(condition, *weak_pair(x1, x2))
-
-
 where: Op = row(
     "where",
-    _where_value,
+    lambda condition, x1, x2: np.where(condition, *weak_pair(x1, x2)),
     Elementwise(
         None,
         lambda g, y, condition, a, b: where(condition, g, 0.0),

@@ -88,10 +88,6 @@ atan: Op = row("atan", np.arctan, Elementwise(_atan_part), aliases=("arctan",)).
 )
 
 
-def _atan2_by_first(g: Value, y: Value, a: Value, b: Value) -> Value:
-    return g * hypot_slope(b, a) / hypot(a, b)
-
-
 def _atan2_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
     return -(g * hypot_slope(a, b)) / hypot(a, b)
 
@@ -127,7 +123,7 @@ SQUARES = (
 atan2: Op = row(
     "atan2",
     weakly_typed(np.arctan2),
-    Elementwise(_atan2_by_first, _atan2_by_second),
+    Elementwise(lambda g, y, a, b: g * hypot_slope(b, a) / hypot(a, b), _atan2_by_second),
     aliases=("arctan2",),
     points=(
         Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),

@@ -169,10 +169,6 @@ def _pad(x: Any, value: Any, padding_config: Any) -> Any:
     return np.pad(x, widths, constant_values=value)
 
 
-def _identity(x: Any, **how: Any) -> Any:
-    return x
-
-
 MOVED: dict[str, Kernel] = {
     "reshape": lambda x, new_sizes, **how: x.reshape(new_sizes),
     "squeeze": lambda x, dimensions, **how: np.squeeze(x, tuple(dimensions)),
@@ -183,7 +179,7 @@ MOVED: dict[str, Kernel] = {
     "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
     "concatenate": lambda *xs, dimension: np.concatenate(xs, axis=dimension),
     "pad": _pad,
-    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _identity),
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), lambda x, **how: x),
 }
 """Data movement by NumPy, for arrays of any elements."""
 
