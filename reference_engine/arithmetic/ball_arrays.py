@@ -40,11 +40,7 @@ def value_of_row(name: str) -> Callable[..., Objects]:
     """The value function of the row itself, whose operators work on balls. Zeros of NumPy become
     balls."""
     row: Op = ROWS[name]
-
-    def value(*xs: Any, **keywords: Any) -> Objects:
-        return objects(row.raw(*xs, **keywords))
-
-    return value
+    return lambda *xs, **keywords: objects(row.raw(*xs, **keywords))
 
 
 def _scatter(g: Objects, shape: tuple[int, ...], index: Any) -> Any:

@@ -28,10 +28,7 @@ def _axis_of(x: Value, axis: int | None) -> int:
 
 
 def _with_axis(function: Callable[..., Any]) -> Callable[..., Any]:
-    def value(x: Any, *, axis: int | None = None) -> Any:
-        return function(x, axis=_axis_of(x, axis))
-
-    return value
+    return lambda x, *, axis=None: function(x, axis=_axis_of(x, axis))
 
 
 def _cumsum_back(g: Value, x: Value, axis: int | None = None) -> Value:

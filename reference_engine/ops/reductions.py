@@ -22,10 +22,7 @@ ROUNDING: Rounding = "none"
 
 
 def _reducer(function: Any) -> Callable[..., Any]:
-    def value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        return function.reduce(x, axis=axis, keepdims=keepdims)
-
-    return value
+    return lambda x, *, axis=None, keepdims=False: function.reduce(x, axis=axis, keepdims=keepdims)
 
 
 sum_: Op = row(

@@ -141,9 +141,5 @@ def _depends(sampled: Sampled, sizes: Array) -> Array:
 def _second_difference(sampled: Sampled, direction: Array) -> tuple[Float, Float]:
     """The second derivative (m,) along a direction, and its error bar."""
     at = np.asarray(sampled.values[X])
-
-    def moved(step: float) -> Values:
-        return {X: at + step * direction}
-
-    found = second(climb(sampled.line(moved, 1.0))[0])
+    found = second(climb(sampled.line(lambda step: {X: at + step * direction}, 1.0))[0])
     return found.value, found.error

@@ -50,10 +50,7 @@ def gelu(sympy: Any, x: Any, approximate: bool) -> Any:
 
 
 def _arithmetic(call: Any) -> Lowering:
-    def arithmetic(sympy: Any, *xs: Any) -> Any:
-        return call(*xs)
-
-    return arithmetic
+    return lambda sympy, *xs: call(*xs)
 
 
 def cbrt(sympy: Any, x: Any) -> Any:

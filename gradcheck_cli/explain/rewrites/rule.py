@@ -160,8 +160,4 @@ def rule(
 
 def by_hand(broad: bool = False) -> Callable[[Function], Handwritten]:
     """Turn a function into a rule."""
-
-    def decorate(function: Function) -> Handwritten:
-        return Handwritten(function, broad)
-
-    return decorate
+    return lambda function: Handwritten(function, broad)

@@ -74,10 +74,7 @@ def _reduction(name: str) -> Kernel:
 
 
 def _running(name: str) -> Kernel:
-    def kernel(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
-        return running(name, x, axis, reverse)
-
-    return kernel
+    return lambda x, axis, reverse, **how: running(name, x, axis, reverse)
 
 
 def _extreme(name: str, start: float) -> Kernel:

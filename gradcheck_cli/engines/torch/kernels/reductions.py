@@ -60,10 +60,7 @@ def _norm(
 
 
 def _running(name: str) -> Kernel:
-    def kernel(x: Any, dim: int, *, dtype: Any = None) -> Any:
-        return _as_before(row(name)(with_axis(x), axis=dim), x)
-
-    return kernel
+    return lambda x, dim, *, dtype=None: _as_before(row(name)(with_axis(x), axis=dim), x)
 
 
 def _running_logsumexp(x: Any, dim: int) -> Any:
