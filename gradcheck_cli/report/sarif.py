@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.json_report import encodable, run_as_json
@@ -88,7 +87,12 @@ def _location(problem: Problem) -> dict[str, Any]:
     if problem.path is not None:
         place: dict[str, Any] = {"artifactLocation": _artifact(problem.path)}
         if problem.span is not None:
-            place["region"] = _region(problem.span)
+            place["region"] = {
+                "startLine": problem.span.line,
+                "startColumn": problem.span.column,
+                "endLine": problem.span.end_line,
+                "endColumn": problem.span.end_column,
+            }
         location["physicalLocation"] = place
     if problem.spec:
         location["logicalLocations"] = [{"name": problem.spec}]
@@ -99,12 +103,3 @@ def _artifact(path: str) -> dict[str, str]:
     if path.startswith("/"):
         return {"uri": f"file://{quote(path, errors='surrogateescape')}"}
     return {"uri": quote(path, errors="backslashreplace"), "uriBaseId": ROOT}
-
-
-def _region(span: Span) -> dict[str, int]:
-    return {
-        "startLine": span.line,
-        "startColumn": span.column,
-        "endLine": span.end_line,
-        "endColumn": span.end_column,
-    }

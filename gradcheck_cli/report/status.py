@@ -141,12 +141,10 @@ def _fitted_line(
         line = _head(mark, severity, name, [word for word in (*facts, extent) if word])
         if line.cell_len <= style.width:
             return [line]
-    below = wrapped("  ".join(word for word in (*facts, extents[0]) if word), _room(style))
+    below = wrapped(
+        "  ".join(word for word in (*facts, extents[0]) if word), max(style.width - _MARGIN, 24)
+    )
     return [_head(mark, severity, name, []), *(Text(" " * _MARGIN + line) for line in below)]
-
-
-def _room(style: Style) -> int:
-    return max(style.width - _MARGIN, 24)
 
 
 def _head(mark: str, severity: str, name: str, words: list[str]) -> Text:

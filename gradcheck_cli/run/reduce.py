@@ -140,15 +140,13 @@ def _finding_to_keep(findings: Iterable[Finding], code: str | None) -> Finding |
     """The first finding with the code. Without a code: the first error with numbers, or else the
     first error. Findings of frameworks come first, because only their maintainers can use a
     report."""
-    wanted = [one for one in findings if _is(one, code)]
+    wanted = [
+        one for one in findings if (one.severity == "error" if code is None else one.code == code)
+    ]
     if code is None and wanted:
         first = next((one for one in wanted if one.entries), wanted[0])
         wanted = [one for one in wanted if one.code == first.code]
     return min(wanted, key=lambda one: one.engine not in FRAMEWORK_OF, default=None)
-
-
-def _is(finding: Finding, code: str | None) -> bool:
-    return finding.severity == "error" if code is None else finding.code == code
 
 
 def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:

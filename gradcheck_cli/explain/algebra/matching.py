@@ -354,15 +354,11 @@ def _fits_product(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fi
     fraction = any(e > 0 for _, e in p.parts)  # 1 / f alone does not invert a match
     for exponent in (1.0, -1.0) if fraction else (1.0,):
         parts = tuple((q, e * exponent) for q, e in _in_order_of_binding(p.parts))
-        start = algebra.scaled(t, 1 / _scale(p.value, exponent))
+        start = algebra.scaled(t, 1 / (p.value if exponent == 1 else 1 / p.value))
         for fitted in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):
             rest = fitted[_REST]
             bindings = {name: value for name, value in fitted.items() if name != _REST}
             yield Fit(bindings, exponent=exponent, times=rest)
-
-
-def _scale(value: float, exponent: float) -> float:
-    return value if exponent == 1 else 1 / value
 
 
 def _fits_sum(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:

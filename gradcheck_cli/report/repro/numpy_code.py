@@ -110,7 +110,9 @@ def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:
         source = source_of(layer, tree, (forward, backward), "numpy")
         pair = Pair(_stub(halves[forward]), _stub(halves[backward]))
     else:
-        node = next((one for one in tree.body if _is_class(one, target)), None)
+        node = next(
+            (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == target), None
+        )
         methods = {} if node is None else methods_of(lineage(tree, node))
         if not {"forward", "backward"} <= methods.keys():
             raise NoScript(f"{place} does not define {target} as a pair")
@@ -156,10 +158,6 @@ def _rest(called: Convention) -> list[_Code]:
 def _listed(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     given = [one if isinstance(one, str) else repr(one) for one in args]
     return ", ".join([*given, *(f"{name}={value!r}" for name, value in kwargs.items())])
-
-
-def _is_class(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.ClassDef) and node.name == name
 
 
 def _stub(node: ast.FunctionDef) -> Callable[..., Any]:
