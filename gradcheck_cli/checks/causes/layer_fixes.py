@@ -19,6 +19,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
 from gradcheck_cli.domain.fixes import Screened, Trial
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.lifting import Lifted
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
@@ -31,7 +32,7 @@ from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.formulas.screening import screen
 
 BEYOND = 2  # far points at which a name must equal the expression that it replaces
-FAR = 2.0**6  # how much larger an input is at others, where a clipped one differs
+FAR: Step = 2.0**6  # how much larger an input is at others, where a clipped one differs
 
 
 def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
