@@ -23,7 +23,7 @@ TABLES = (
 
 OF_LAYERS = (
     *("bounds", "casts", "custom_functions", "detached", "framework", "declared", "keras", "layer"),
-    *("layer_recorder", "pair", "recording", "state", "variables", "walk"),
+    *("layer_recorder", "lines", "modes", "pair", "recording", "state", "variables", "walk"),
     "wide",
 )
 """What a framework's layers are made of, in `engines/`: the tests of layers in tests/checks and
