@@ -10,7 +10,8 @@ import signal
 import threading
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import Any
 
@@ -54,6 +55,26 @@ def _start_forks() -> None:
         forkserver.ensure_running()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """The first signal that ends a run, such as Ctrl-C, arrives at the end of the block: Dask
+    cannot close a cluster that is not there yet."""
+    arrived: list[int] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # which alone may set handlers
+        numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+        for number in filter(None, numbers):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, lambda which, _: arrived.append(which))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 @dataclass(slots=True)
@@ -122,7 +143,7 @@ class Cluster:
                 "distributed.nanny.pre-spawn-environ": {},  # as many threads as in any other run
                 "distributed.worker.multiprocessing-method": _FORKS,
             }
-            with dask.config.set(settings):
+            with dask.config.set(settings), _signals_wait():
                 address = self._own = LocalCluster(
                     n_workers=self._jobs,
                     threads_per_worker=1,

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import distributed
 import pytest
 from distributed import KilledWorker
 
@@ -218,3 +219,26 @@ def test_nodes_here_ignore_an_interrupt_of_the_terminal() -> None:
         assert signal.getsignal(signal.SIGINT) == before
     finally:
         cluster.close()
+
+
+@pytest.mark.exhaustive
+def test_an_interrupt_while_a_cluster_here_starts_ends_it_when_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = distributed.LocalCluster
+
+    def interrupted(**settings: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return real(**settings)
+
+    monkeypatch.setattr(distributed, "LocalCluster", interrupted)
+    cluster = Cluster(RunOptions(cluster="local", jobs=1))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cluster.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(cluster._own.workers) == 1
+    cluster.kill()
+    assert not cluster._own.workers
