@@ -25,8 +25,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         import ml_dtypes  # only who asks for bfloat16 pays for it
 
         dtype = ml_dtypes.bfloat16
-    found: np.dtype[Any] = np.dtype(dtype)
-    return found
+    return np.dtype(dtype)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

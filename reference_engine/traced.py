@@ -114,8 +114,7 @@ class Traced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.value.shape
-        return shape
+        return self.value.shape
 
     @property
     def ndim(self) -> int:
@@ -123,13 +122,11 @@ class Traced:
 
     @property
     def size(self) -> int:
-        size: int = self.value.size
-        return size
+        return self.value.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.value.dtype
-        return dtype
+        return self.value.dtype
 
     @property
     def T(self) -> Value:
@@ -141,8 +138,7 @@ class Traced:
 
     def item(self) -> bool | int | float:
         """The only element as a Python number; what is computed from it is not differentiated."""
-        item: bool | int | float = to_array(self).item()
-        return item
+        return to_array(self).item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.level > CONSTANT_LEVEL:

@@ -231,8 +231,7 @@ class _Examination:
             try:
                 next(steps)
             except StopIteration as end:
-                answer: LayerAnswer = end.value
-                return answer
+                return end.value
             if self._casts is None:
                 self._casts = casts_of(self._narrow, self._highest)
                 if self._casts:

@@ -162,5 +162,5 @@ def drive(steps: Steps[T], answer: Callable[[Ask], Any]) -> T:
         try:
             asks = steps.send(answers)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value
         answers = [answer(ask) for ask in asks]

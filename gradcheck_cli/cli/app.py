@@ -71,8 +71,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"gradcheck_cli.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
-        return command
+        return module.command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

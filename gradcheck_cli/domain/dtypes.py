@@ -82,8 +82,7 @@ class FloatFormat:
         if self.name == "bfloat16":
             import ml_dtypes  # slow to import, so only for bfloat16
 
-            narrow: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-            return narrow
+            return np.dtype(ml_dtypes.bfloat16)
         return np.dtype(self.name)
 
     def round(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -161,5 +161,4 @@ def make(target: str) -> Engine:
     """An instance of the engine "module:Class". Raises whatever importing and instantiating it
     raises."""
     module, _, attribute = target.partition(":")
-    engine: Engine = getattr(importlib.import_module(module), attribute)()
-    return engine
+    return getattr(importlib.import_module(module), attribute)()

@@ -47,5 +47,4 @@ class ReportWriter:
 def open_writer(name: str, stream: TextIO, style: Style) -> ReportWriter:
     """The writer of one of FORMATS. Only the code of that format is imported."""
     module = importlib.import_module(f"gradcheck_cli.report.{FORMATS[name][0]}")
-    writer: ReportWriter = module.Writer(stream, style)
-    return writer
+    return module.Writer(stream, style)

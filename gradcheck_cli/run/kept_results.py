@@ -56,5 +56,4 @@ class KeptResults(Sequence[SpecResult]):
     def _load(self, place: int) -> SpecResult:
         assert self._file is not None
         self._file.seek(place)
-        result: SpecResult = pickle.load(self._file)
-        return result
+        return pickle.load(self._file)

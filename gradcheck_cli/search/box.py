@@ -33,8 +33,7 @@ def to_ordinals(values: npt.ArrayLike, fmt: FloatFormat) -> Ordinals:
         narrow = np.asarray(values, np.float64).astype(fmt.numpy_dtype())
     integer = _BITS[fmt.name]
     bits = narrow.view(integer).astype(np.int64)
-    found: Ordinals = np.where(bits < 0, -(bits & np.int64(np.iinfo(integer).max)), bits)
-    return found
+    return np.where(bits < 0, -(bits & np.int64(np.iinfo(integer).max)), bits)
 
 
 def from_ordinals(ordinals: npt.ArrayLike, fmt: FloatFormat) -> npt.NDArray[np.float64]:

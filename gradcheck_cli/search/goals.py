@@ -231,8 +231,7 @@ def _smallest(
 
 def midway(low: Ordinals, high: Ordinals) -> Ordinals:
     """The middle of two ordinals, whose sum or difference may not fit an integer."""
-    middle: Ordinals = (low >> 1) + (high >> 1) + (low & high & 1)
-    return middle
+    return (low >> 1) + (high >> 1) + (low & high & 1)
 
 
 def _sample_places(line: Array, at: Array, column: Array) -> tuple[Array, Array, Array]:

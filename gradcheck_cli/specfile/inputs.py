@@ -140,8 +140,7 @@ class _Reader:
         drawn = "shape" in about and "kind" not in about
         floating = drawn and about.get("distribution", "normal") != "integers"
         usual = "complex128" if self.is_complex and floating else None
-        dtype: str | None = about.get("dtype", usual)
-        return dtype
+        return about.get("dtype", usual)
 
     def _complex(self, name: str, form: Any, value: Array, path: Path) -> Input | None:
         about = form if isinstance(form, dict) else {}

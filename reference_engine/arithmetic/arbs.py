@@ -69,7 +69,7 @@ def unwrap(x: Value) -> Objects:
     if isinstance(x, Constant):
         return scalar_object(x.ball())
     if isinstance(x, Traced):  # a Ball: what stands above balls was taken off before
-        return x.value  # type: ignore[no-any-return]
+        return x.value
     if type(x) in (int, float):
         return scalar_object(arb(x))
     x = np.asarray(x)

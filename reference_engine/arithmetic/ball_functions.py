@@ -21,8 +21,7 @@ from reference_engine.arithmetic.ball_parameters import INCOMPLETE
 
 
 def _elementwise(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
-    each: Callable[..., Any] = np.frompyfunc(function, count, 1)
-    return each
+    return np.frompyfunc(function, count, 1)
 
 
 def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:

@@ -106,8 +106,7 @@ _NORM = 0.7
 
 def _norm(x: Array) -> Array:
     """The largest sum of magnitudes in a column of each matrix."""
-    largest: Array = np.max(np.sum(np.abs(x), axis=-2, keepdims=True), axis=(-2, -1), keepdims=True)
-    return largest
+    return np.max(np.sum(np.abs(x), axis=-2, keepdims=True), axis=(-2, -1), keepdims=True)
 
 
 def matrix_exponential(x: Array) -> Array:

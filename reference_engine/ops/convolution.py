@@ -180,8 +180,7 @@ def _convolve_input(y: Array, w: Array, windows: Windows, groups: int) -> Array:
         columns = np.matmul(kernels, _outputs(y, images, rows, groups))
         columns = columns.reshape(channels, *windows.kernel, *part.shape)
         fold_into(x[images], np.moveaxis(columns, 1 + axes, 0), windows, rows.start)
-    own: Array = x[windows.inside]
-    return own
+    return x[windows.inside]
 
 
 def _convolve_weight(x: Array, y: Array, windows: Windows, groups: int) -> Array:

@@ -32,8 +32,7 @@ def _checked(function: Any) -> Any:
     @in_float32
     def value(x: Array) -> Array:
         check_square(x.shape)
-        result: Array = function(x)
-        return result
+        return function(x)
 
     return value
 
@@ -61,8 +60,7 @@ def _equilibrated(x: Array) -> tuple[Array, Array, Array]:
 
 def _det_by_factors(x: Array) -> Array:
     scaled, rows, columns = _equilibrated(x)
-    result: Array = np.ldexp(np.linalg.det(scaled), np.sum(rows + columns, axis=-1))
-    return result
+    return np.ldexp(np.linalg.det(scaled), np.sum(rows + columns, axis=-1))
 
 
 def _slogdet(x: Array) -> tuple[Array, Array]:
@@ -101,16 +99,14 @@ def _cofactors_value(x: Array) -> Array:
         result[bad] = each_matrix(_cofactors_by_svd, scaled[bad], x.shape[-2:])
     exponents = rows[..., :, None] + columns[..., None, :]
     total = np.sum(rows + columns, axis=-1)[..., None, None]
-    cofactor: Array = np.ldexp(result, total - exponents)
-    return cofactor
+    return np.ldexp(result, total - exponents)
 
 
 def _cofactors_by_svd(x: Array) -> Array:
     u, s, vh = np.linalg.svd(x)
     others = exclusive_prod.value(s)[..., None, :]
     orientation = np.sign(np.linalg.det(u @ vh))[..., None, None]
-    result: Array = orientation * ((u * others) @ vh)
-    return result
+    return orientation * ((u * others) @ vh)
 
 
 def _cofactors_push(x_dot: Value, y: Value, x: Value) -> Value:

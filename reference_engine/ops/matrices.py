@@ -132,8 +132,7 @@ def _substituted(a: Array, b: Array, lower: bool) -> Array:
     from scipy.linalg.blas import get_blas_funcs  # its import takes a tenth of a second
 
     (trsm,) = get_blas_funcs(("trsm",), (a, b))
-    solved: Array = trsm(1.0, a, b, lower=lower)
-    return solved
+    return trsm(1.0, a, b, lower=lower)
 
 
 @all_in_float32
@@ -241,8 +240,7 @@ expm: Op = row(
 def _power_of_two(x: Array) -> Array:
     """The power of two near the largest magnitude in each matrix; 1 for zeros."""
     largest = np.max(np.abs(x), axis=(-2, -1), keepdims=True, initial=0)
-    power: Array = np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1])
-    return power
+    return np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1])
 
 
 @all_in_float32

@@ -61,14 +61,12 @@ def euclidean(x: Array, axes: tuple[int, ...]) -> Array:
     no rounding. (Blue, A portable Fortran program to find the Euclidean norm, ACM TOMS 4, 1978.)
     """
     scale = _power_of_two(x, axes)
-    total: Array = scale * np.sqrt(np.sum(np.square(x / scale), axis=axes, keepdims=True))
-    return total
+    return scale * np.sqrt(np.sum(np.square(x / scale), axis=axes, keepdims=True))
 
 
 def _power_of_two(x: Array, axes: tuple[int, ...]) -> Array:
     largest = np.max(np.abs(x), axis=axes, keepdims=True, initial=0)
-    scale: Array = np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1] - 1)
-    return scale
+    return np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1] - 1)
 
 
 @in_float32

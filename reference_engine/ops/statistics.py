@@ -27,8 +27,7 @@ def _center(x: Array, axis: Any = None) -> Array:
     A second mean removes the rounding error of the first, and all of it if the elements are equal.
     """
     first = x - np.mean(x, axis=axis, keepdims=True)
-    result: Array = first - np.mean(first, axis=axis, keepdims=True)
-    return result
+    return first - np.mean(first, axis=axis, keepdims=True)
 
 
 centered: Op = internal(

@@ -143,8 +143,7 @@ class LiftedTruth(ProgramTruth):
     def value(self) -> Array:
         """The flat value of the program at the leaves' own values, (m,)."""
         subject = self.layer.highest
-        found: Array = _Nearby(subject, self._made).values([_own_values(subject)])[0]
-        return found
+        return _Nearby(subject, self._made).values([_own_values(subject)])[0]
 
     def is_sure(self, truth: Truth) -> bool:
         """Whether every entry is certified."""

@@ -139,8 +139,7 @@ class Errors:
         off = np.abs(mine - right)
         bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
         half = fmt.lost(ERROR_BITS) * fmt.ulp(np.fmax(np.abs(right), self.usual))
-        found: Mask = (off <= bar) & (off <= half)
-        return found
+        return (off <= bar) & (off <= half)
 
 
 def _usual(right: Float) -> float:

@@ -232,8 +232,7 @@ def _terms(jvp: Any) -> Sequence[Any]:
     user wrote the rule. None in place of a function: a derivative of 0."""
     if getattr(jvp, "__module__", None) != jax.custom_jvp.__module__:
         return ()
-    found: Sequence[Any] = inspect.getclosurevars(jvp).nonlocals.get("jvps", ())
-    return found
+    return inspect.getclosurevars(jvp).nonlocals.get("jvps", ())
 
 
 def _stops(function: Any) -> dict[Mode, Place | None]:

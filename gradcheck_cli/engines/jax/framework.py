@@ -118,9 +118,7 @@ class EquationsVJP(JaxVJP):
         def plain(arrays: dict[str, Any], sources: list[Any]) -> tuple[list[Any], Any, Any]:
             return JaxVJP(self._fw, Closure(code, arrays), sources).linearized(used)
 
-        result: tuple[list[Any], Any, Any]
-        result = self._equations(code, used, plain, self._closure.arrays, self._sources)
-        return result
+        return self._equations(code, used, plain, self._closure.arrays, self._sources)
 
     def _applied(self, back: Any, bars: list[Any]) -> Any:
         return self._equations(self._closure.code, "vjp", call, back, bars)
@@ -186,9 +184,7 @@ class Jax:
         def plain(arrays: dict[str, Any], *pairs: Any) -> tuple[list[Any], list[Any], Any]:
             return self._jvp(Closure(code, arrays), *pairs)
 
-        result: tuple[list[Any], list[Any], Any]
-        result = self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
-        return result
+        return self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
 
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -286,9 +282,7 @@ class CompiledJax(Jax):
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if any(isinstance(primal, self.jax.core.Tracer) for primal in primals):
             return super().jvp(function, primals, tangents)
-        result: tuple[list[Any], list[Any], Any]
-        result = self._tangents(function, list(primals), list(tangents))
-        return result
+        return self._tangents(function, list(primals), list(tangents))
 
     def _pull(self, function: Function, sources: list[Any], cotangents: list[Any]) -> Pulled:
         made = JaxVJP(self, function, sources)
@@ -345,8 +339,7 @@ def _custom_vjp(jax: Any, rule: Rule) -> Call:
 
     stated = jax.custom_vjp(rule.value)
     stated.defvjp(forward, backward)
-    made: Call = stated
-    return made
+    return stated
 
 
 def _custom_jvp(jax: Any, rule: Rule) -> Call:
@@ -357,5 +350,4 @@ def _custom_jvp(jax: Any, rule: Rule) -> Call:
 
     stated = jax.custom_jvp(rule.value)
     stated.defjvp(push)
-    made: Call = stated
-    return made
+    return stated

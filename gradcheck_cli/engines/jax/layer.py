@@ -300,8 +300,7 @@ class JaxSubject(LayerSubject):
 
     def _alone(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs without gradients."""
-        found: list[Any] = self.evaluated(VALUE, (), self.call)(inputs)
-        return found
+        return self.evaluated(VALUE, (), self.call)(inputs)
 
     def plain_value(self, values: Values) -> Array:
         with self.ready({}):

@@ -397,7 +397,7 @@ def _call(primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def _compiled(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
-    return jax.jit(partial(primitive.bind, **dict(params)))  # type: ignore[no-any-return]
+    return jax.jit(partial(primitive.bind, **dict(params)))
 
 
 def _is_key(array: Any) -> bool:

@@ -34,21 +34,18 @@ class Tree:
     def filled(self, arrays: Mapping[str, Any]) -> Callable[..., Any]:
         """The object with these arrays in place of its own."""
         if not self._places:
-            called: Callable[..., Any] = self._layer
-            return called
+            return self._layer
         leaves = list(self._leaves)
         for name, place in self._places.items():
             leaves[place] = arrays[name]
-        made: Callable[..., Any] = jax.tree.unflatten(self._structure, leaves)
-        return made
+        return jax.tree.unflatten(self._structure, leaves)
 
 
 def key_of_entry(entry: Any) -> int | str:
     """The place or name that an entry of a path of `jax.tree_util` stands for."""
     for kind in ("key", "idx", "name"):
         if hasattr(entry, kind):
-            found: int | str = getattr(entry, kind)
-            return found
+            return getattr(entry, kind)
     return str(entry)
 
 

@@ -66,8 +66,7 @@ def whole_numbers(start: int, stop: int | None, step: int) -> range:
 def widths_of(pad_width: Any, rank: int) -> list[list[int]]:
     """The widths before and after each axis. One pair applies to all axes, one number to both
     sides."""
-    widths: list[list[int]] = np.broadcast_to(pad_width, (rank, 2)).tolist()
-    return widths
+    return np.broadcast_to(pad_width, (rank, 2)).tolist()
 
 
 def pair_of_axes(axes: Any) -> int | list[list[int]]:

@@ -128,8 +128,7 @@ def _bind(
 def _call(words: Words, framework: Any, rows: SimpleNamespace) -> Callable[..., Any]:
     match words:
         case str():
-            call: Callable[..., Any] = attrgetter(words)(framework)
-            return call
+            return attrgetter(words)(framework)
         case Renamed():
             return partial(_renamed, words, attrgetter(words.call)(framework))
         case Composed():

@@ -80,8 +80,7 @@ class Table:
     def function(self, op: str, number: int) -> Callable[..., Any]:
         kinds, call = self._calls[op][number]
         given = ", ".join(_ARGUMENTS[: len(kinds)])
-        made: Callable[..., Any] = eval(f"lambda {given}: {call}", dict(self._modules))
-        return made
+        return eval(f"lambda {given}: {call}", dict(self._modules))
 
     @cached_property
     def _calls(self) -> Mapping[str, list[tuple[list[str], str]]]:

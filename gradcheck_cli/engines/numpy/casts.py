@@ -32,8 +32,7 @@ class Kind:
         """The array as one that is followed."""
         made: Any = array.view(self._class)
         made.history = frozenset() if array.dtype.kind == "f" else None
-        result: Array = made
-        return result
+        return made
 
     def making(self) -> AbstractContextManager[None]:
         """Inside the block, put floating arrays that the user's code creates into the class, so

@@ -154,8 +154,7 @@ class NumpySubject(LayerSubject):
     # Arrays
 
     def _rounded(self, value: Array) -> Array:
-        rounded: Array = FORMATS[self.request.rounding].round(value.astype(np.float64))
-        return rounded
+        return FORMATS[self.request.rounding].round(value.astype(np.float64))
 
     def array(self, value: Array) -> Array:
         """A new array in the dtype."""

@@ -43,8 +43,7 @@ def _names(name: str) -> tuple[str, ...]:
 def get(owner: Any, place: Place) -> Array:
     attribute, key = place
     value = getattr(owner, attribute)
-    found: Array = value if key is None else value[key]
-    return found
+    return value if key is None else value[key]
 
 
 def put(owner: Any, place: Place, value: Array) -> None:

@@ -63,8 +63,7 @@ class _Reference(TapeFramework):
         self.kinds = {"float": self._dtype, "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
 
     def lowering(self, op: str) -> Call | None:
-        row: Call | None = self._op.find(op)
-        return row
+        return self._op.find(op)
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
         return np.array(value, dtype=self.kinds[kind])
@@ -127,8 +126,7 @@ class _Reference(TapeFramework):
             return rule.value(*args)
 
         stated.__name__ = rule.name
-        made: Call = self._engine.custom_gradient(vjp, jvp if rule.jvp else None)(stated)
-        return made
+        return self._engine.custom_gradient(vjp, jvp if rule.jvp else None)(stated)
 
 
 class _Tape:

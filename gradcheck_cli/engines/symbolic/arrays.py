@@ -40,8 +40,7 @@ absolute = own(lambda functions: functions.Size)
 
 def entrywise(call: Callable[..., Any], *arrays: Any) -> Array:
     """Apply `call` entry by entry, with broadcasting."""
-    made: Array = np.asarray(np.frompyfunc(call, len(arrays), 1)(*arrays), dtype=object)
-    return made
+    return np.asarray(np.frompyfunc(call, len(arrays), 1)(*arrays), dtype=object)
 
 
 def reduce_along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) -> Any:

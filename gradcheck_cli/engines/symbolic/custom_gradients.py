@@ -88,8 +88,7 @@ def _function(
         return there(self, slopes[argindex - 1])
 
     members = {"fdiff": fdiff, "written_out": lambda self: there(self, value), "is_real": True}
-    made: Callable[..., Any] = type(name, (sympy.Function,), members)
-    return made
+    return type(name, (sympy.Function,), members)
 
 
 def written_out(expression: Any) -> Any:

@@ -47,8 +47,7 @@ class Text:
     """The notation of the formula language: `exp(-x)`, `(x if x > 0 else 0)`, `dy/dx[0, 1]`."""
 
     def expression(self, expression: Any) -> str:
-        text: str = _text_printer()(expression)
-        return text
+        return _text_printer()(expression)
 
     def slope(self, above: Any, below: Any) -> str:
         return f"d{above}/d{below}"
@@ -71,8 +70,7 @@ class Latex:
         words = any(name.startswith(r"\mathrm") for name in names.values())
         between = r" \, " if words else None  # keeps words apart
         settings = {"symbol_names": names, "mul_symbol": between}
-        text: str = _latex_printer()(settings).doprint(expression)
-        return text
+        return _latex_printer()(settings).doprint(expression)
 
     def slope(self, above: Any, below: Any) -> str:
         return self._fraction(r"\mathrm{d}", above, below)
@@ -156,8 +154,7 @@ def _text_printer() -> Callable[[Any], str]:
         def _print_NegativeInfinity(self, expression: Any) -> str:
             return "-inf"
 
-    doprint: Callable[[Any], str] = Printer().doprint
-    return doprint
+    return Printer().doprint
 
 
 def python_code(name: str, inputs: Sequence[str], output: Array, gradients: Values) -> str:
@@ -240,6 +237,5 @@ def _module(
 
 def _nested(printer: Any, array: Array) -> str:
     if array.ndim == 0:
-        text: str = printer.doprint(array[()])
-        return text
+        return printer.doprint(array[()])
     return f"[{', '.join(_nested(printer, np.asarray(part)) for part in array)}]"

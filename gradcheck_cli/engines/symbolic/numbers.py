@@ -37,10 +37,7 @@ class Numbers:
 
         modules = [NUMERIC, "mpmath"]
         # dummify: an input may be called exp
-        call: Callable[..., Any] = sympy.lambdify(
-            self._symbols, expressions, modules, dummify=True, cse=True
-        )
-        return call
+        return sympy.lambdify(self._symbols, expressions, modules, dummify=True, cse=True)
 
     def __call__(self, values: Sequence[float]) -> list[Any]:
         """The values as mpmath numbers."""
@@ -58,8 +55,7 @@ class Numbers:
 
     def _at(self, values: Sequence[Any]) -> Sequence[Any]:
         try:
-            found: Sequence[Any] = self._together(*values)
-            return found
+            return self._together(*values)
         except _NO_NUMBER:
             if self._apart is None:
                 self._apart = [self._compiled(expression) for expression in self._expressions]

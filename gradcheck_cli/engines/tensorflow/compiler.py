@@ -60,8 +60,7 @@ class CompiledTensorFlow(TensorFlow):
             return super().vjp(function, sources)
 
         def targets_of(arrays: dict[str, Any], sources: list[Any]) -> list[Any]:
-            found: list[Any] = code(arrays, sources, lambda _, array: array)[0]
-            return found
+            return code(arrays, sources, lambda _, array: array)[0]
 
         def pulled(
             arrays: dict[str, Any], sources: list[Any], cotangents: list[Any]
@@ -88,9 +87,7 @@ class CompiledTensorFlow(TensorFlow):
             return super(CompiledTensorFlow, self).jvp(Closure(code, arrays), *pairs)
 
         code = function.code
-        results: tuple[list[Any], list[Any], Any]
-        results = self._of("tangents", code, pushed)(function.arrays, list(primals), list(tangents))
-        return results
+        return self._of("tangents", code, pushed)(function.arrays, list(primals), list(tangents))
 
     def _is_compiled(self, function: Callable[..., Any]) -> TypeGuard[Closure]:
         """Whether to compile the function. Nothing is compiled separately while an outer function

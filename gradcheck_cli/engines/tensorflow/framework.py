@@ -109,8 +109,7 @@ class TensorFlow(TapeFramework):
             return rule.value(*args), lambda upstream: pull(upstream, args)
 
         stated.__name__ = rule.name
-        made: Call = self._tf.custom_gradient(stated)
-        return made
+        return self._tf.custom_gradient(stated)
 
 
 class _Tape:

@@ -442,14 +442,14 @@ def _complex_matmul(a: Any, b: Any, **how: Any) -> Pair:
     """The product of complex matrices. `adj_x` and `adj_y` conjugate the factors."""
     first, second = how.get("adj_x"), how.get("adj_y")
     a, b = complexes.conjugate(a) if first else a, complexes.conjugate(b) if second else b
-    return complexes.bilinear(_matmul)(a, b, **how)  # type: ignore[no-any-return]
+    return complexes.bilinear(_matmul)(a, b, **how)
 
 
 def _complex_einsum(*xs: Any, equation: Any, **how: Any) -> Pair:
     if len(xs) != 2:
         raise TypeError("only products of two arrays of complex numbers are supported")
     product = partial(row("einsum"), subscripts=_text(equation))
-    return complexes.bilinear(product)(*xs)  # type: ignore[no-any-return]
+    return complexes.bilinear(product)(*xs)
 
 
 _OF_PAIRS: dict[str, Kernel] = {

@@ -384,8 +384,7 @@ class TensorFlowSubject(LayerSubject):
         """The result of a method, computed in the process of the stage if the stage has its own."""
         if self._elsewhere is None:
             return method(*args)
-        found: R = self._elsewhere.ran(self.wrt, method.__name__, *args)
-        return found
+        return self._elsewhere.ran(self.wrt, method.__name__, *args)
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]

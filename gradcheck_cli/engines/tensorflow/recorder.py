@@ -340,8 +340,7 @@ def _transposed(
         )
         bars = [tf.convert_to_tensor(bar) for bar in bars]  # indexing gives IndexedSlices
     given = [tangents[i] for i in moving]
-    found: list[Any] = transposed.gradient(bars, aids, output_gradients=given)
-    return found
+    return transposed.gradient(bars, aids, output_gradients=given)
 
 
 def _sort(execution: Execution) -> None:

@@ -31,8 +31,7 @@ and the work of XLA. Without the simplifier some programs never end, such as `ei
 def evaluated(problem: Problem) -> Evaluation:
     """A formula's derivatives. Raises Unsupported if the process has no answer."""
     with unsimplified_process(None) as process:
-        found: Evaluation = process.ask(problem)
-        return found
+        return process.ask(problem)
 
 
 @contextmanager

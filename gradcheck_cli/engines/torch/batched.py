@@ -79,8 +79,7 @@ class Batched:
             warnings.simplefilter("ignore")  # about operations that vmap runs in a loop
             parts = torch.func.vmap(lambda point: tuple(at(point)))(stacked)
         flat = [part.to(torch.float64).reshape(len(many), -1) for part in parts]
-        result: Array = torch.cat(flat, dim=1).numpy(force=True)
-        return result
+        return torch.cat(flat, dim=1).numpy(force=True)
 
 
 def has_many_operations(arrays: Sequence[Any]) -> bool:

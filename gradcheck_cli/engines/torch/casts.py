@@ -59,8 +59,7 @@ class _Watching(OperationMode):
 
     def history(self, tensor: Any) -> History | None:
         """The casts that the tensor depends on, or None if it was not followed."""
-        found: History | None = self._followed.get(tensor)
-        return found
+        return self._followed.get(tensor)
 
     def _note(self, tensor: Any, history: History) -> None:
         """Add to the history of a tensor and of its base: writing to a view changes the base."""
@@ -94,8 +93,7 @@ def casts_in_passes(passes: Passes, dtype: str) -> tuple[Cast, ...]:
     with _Watching(dtype) as mode:
         mode.casts.end_forward([mode.history(y) for y in passes.call()])
         passes.pull()
-    found: tuple[Cast, ...] = mode.casts.found()
-    return found
+    return mode.casts.found()
 
 
 def _floats(tree: Any) -> list[Any]:

@@ -92,8 +92,7 @@ def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
     compile through all stages."""
     if stage not in STAGES:
         return nullcontext()
-    kept: AbstractContextManager[Any] = torch.compiler.set_stance(**STAGES[stage])
-    return kept
+    return torch.compiler.set_stance(**STAGES[stage])
 
 
 def is_compiled(arrays: Sequence[Any]) -> bool:
@@ -221,8 +220,7 @@ def _entries_of(code: CodeType) -> Sequence[Any]:
         return ()
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    found: Sequence[Any] = _debug_get_cache_entry_list(code)
-    return found
+    return _debug_get_cache_entry_list(code)
 
 
 def _is_broken(code: CodeType | None) -> bool:
@@ -246,8 +244,7 @@ def _compilations() -> Sequence[Any]:
         return ()
     from torch._dynamo.utils import get_compilation_metrics
 
-    found: Sequence[Any] = get_compilation_metrics()
-    return found
+    return get_compilation_metrics()
 
 
 def _graph_breaks() -> Mapping[str, int]:
@@ -256,8 +253,7 @@ def _graph_breaks() -> Mapping[str, int]:
         return {}
     from torch._dynamo.utils import counters
 
-    found: Mapping[str, int] = counters["graph_break"]
-    return found
+    return counters["graph_break"]
 
 
 MOST_COMPILED = 64
@@ -325,8 +321,7 @@ def as_written(torch: Any) -> AbstractContextManager[Any]:
     or skip, the modes that watch a layer."""
     if not is_at_hand():
         return nullcontext()
-    kept: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
-    return kept
+    return torch.compiler.set_stance("force_eager")
 
 
 def runs_as_written() -> bool:

@@ -169,8 +169,7 @@ class CompiledTorch(Transforms):
 
 
 def _values(code: Any, arrays: dict[str, Any], sources: list[Any]) -> Targets:
-    found: Targets = code(arrays, sources, unmarked)
-    return found
+    return code(arrays, sources, unmarked)
 
 
 def _is_traced(function: Closure) -> bool:

@@ -111,5 +111,4 @@ def _table() -> dict[Any, Callable[..., Any]]:
     import torch._refs  # noqa: F401 - fills the table
     from torch._decomp import decomposition_table
 
-    table: dict[Any, Callable[..., Any]] = decomposition_table
-    return table
+    return decomposition_table

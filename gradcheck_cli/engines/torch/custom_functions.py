@@ -205,8 +205,7 @@ def registered(cls: Any) -> Registered | None:
 
 def function_name(cls: Any) -> str:
     made = registered(cls)
-    name: str = cls.__name__ if made is None else made.op._opname
-    return name
+    return cls.__name__ if made is None else made.op._opname
 
 
 def applied(cls: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:

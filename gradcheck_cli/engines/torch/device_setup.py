@@ -49,8 +49,7 @@ def _convolutions(torch: Any, tf32: bool) -> AbstractContextManager[None]:
     `torch.backends.disable_global_flags()`, which PyTorch's test helpers call on import."""
     flags = torch.backends.cudnn.flags
     unchanged = dict.fromkeys(inspect.signature(flags).parameters)
-    kept: AbstractContextManager[None] = flags(**{**unchanged, "allow_tf32": tf32})
-    return kept
+    return flags(**{**unchanged, "allow_tf32": tf32})
 
 
 _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")

@@ -205,14 +205,13 @@ class Graph:
         for a source that no target depends on."""
         # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`,
         # whose mere check of shapes imports sympy (0.3 s; torch/autograd/__init__.py, _make_grads).
-        grads: Sequence[Any] = self._torch.autograd.grad(
+        return self._torch.autograd.grad(
             [(y * y_bar).sum() for y, y_bar in zip(targets, cotangents, strict=True)],
             sources,
             retain_graph=True,
             create_graph=again,
             allow_unused=True,
         )
-        return grads
 
 
 def _function(torch: Any, rule: Rule) -> Call:
@@ -247,8 +246,7 @@ def _function(torch: Any, rule: Rule) -> Call:
                 return rule.push(moving, args)
 
     Stated.__name__ = rule.name
-    apply: Call = Stated.apply
-    return apply
+    return Stated.apply
 
 
 def _of_moving(

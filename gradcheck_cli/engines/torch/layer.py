@@ -199,8 +199,7 @@ class TorchSubject(LayerSubject):
         original = self.state.originals.get(name)
         if original is None or held.numel() < MANY:
             return compact(self.fw.numpy(held))
-        numbers: Array = original.numpy(force=True)
-        return numbers
+        return original.numpy(force=True)
 
     def _first_outputs(self) -> tuple[Output, ...]:
         """Call the layer for the first time and describe its outputs. If only some outputs require
@@ -671,8 +670,7 @@ class TorchSubject(LayerSubject):
                 bars = self.cotangents(row)
                 mode.follow(bars)
                 self.pass_back(vjp, bars, keep=False)
-            found: Lines = mode.lines()
-            return found
+            return mode.lines()
 
     @property
     def samplers(self) -> frozenset[str]:

@@ -388,5 +388,4 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _numbers(tensor: Any) -> Array:
-    found: Array = tensor.detach().double().numpy(force=True)
-    return found
+    return tensor.detach().double().numpy(force=True)

@@ -79,11 +79,8 @@ def _requested(
     the symbols of the compiler, a second that no derivative needs, and takes a third of a small
     pass."""
     if torch.overrides.has_torch_function((*outputs, *leaves)):
-        grads: Sequence[Any] = torch.autograd.grad(
-            outputs, leaves, cotangents, allow_unused=True, **how
-        )
-        return grads
-    found: Sequence[Any] = torch.autograd.graph._engine_run_backward(
+        return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True, **how)
+    return torch.autograd.graph._engine_run_backward(
         outputs,
         cotangents,
         how["retain_graph"],
@@ -92,7 +89,6 @@ def _requested(
         True,  # outputs may not depend on a leaf
         accumulate_grad=False,
     )
-    return found
 
 
 def _accumulated(

@@ -172,8 +172,7 @@ class TorchRecorder(Observer):
         if not self.backward:
             return self.node
         function = torch._C._current_autograd_node()
-        found: int | None = None if function is None else function.metadata.get(_TAG)
-        return found
+        return None if function is None else function.metadata.get(_TAG)
 
     def _overwrite(self, tensor: Any) -> list[tuple[Any, int]]:
         """Copy what this tensor's memory holds before a write, so that it stays in the record.

@@ -142,8 +142,7 @@ def _of_own_dtype(op: str, number: int, is_complex: bool) -> list[int]:
 
 
 def _leaves(op: str, number: int, dtype: Any) -> list[Any]:
-    found: list[Any] = tree_flatten(_arguments(_first_samples(op, number + 1, dtype)[number]))[0]
-    return found
+    return tree_flatten(_arguments(_first_samples(op, number + 1, dtype)[number]))[0]
 
 
 def _arguments(sample: Any) -> tuple[Any, ...]:

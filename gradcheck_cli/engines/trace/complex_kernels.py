@@ -32,8 +32,7 @@ class Pair:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.re.shape
-        return shape
+        return self.re.shape
 
     @property
     def ndim(self) -> int:
@@ -321,7 +320,7 @@ def of_real(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> P
     flat = transform.flat(x)
     re = transform.back(row("matmul")(flat, transform.cos))
     im = transform.back(-row("matmul")(flat, transform.sin))
-    return _scaled(x, Pair(re, im), normalization, math.prod(sizes))  # type: ignore[no-any-return]
+    return _scaled(x, Pair(re, im), normalization, math.prod(sizes))
 
 
 def of_complex(z: Pair, dim: Sequence[int], normalization: int, forward: bool) -> Pair:
@@ -333,7 +332,7 @@ def of_complex(z: Pair, dim: Sequence[int], normalization: int, forward: bool) -
     y_re = row("matmul")(re, cos) + row("matmul")(im, sin)
     y_im = row("matmul")(im, cos) - row("matmul")(re, sin)
     y = Pair(transform.back(y_re), transform.back(y_im))
-    return _scaled(z.re, y, normalization, math.prod(sizes))  # type: ignore[no-any-return]
+    return _scaled(z.re, y, normalization, math.prod(sizes))
 
 
 def to_real(z: Pair, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:

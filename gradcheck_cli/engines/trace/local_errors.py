@@ -121,8 +121,7 @@ def _first_largest(values: Array, starts: Array, sizes: Sequence[int]) -> Array:
     """The place of the largest number of each part, the first of several."""
     largest = np.repeat(np.maximum.reduceat(values, starts), sizes)
     places = np.flatnonzero(values == largest)
-    first: Array = places[np.searchsorted(places, starts)]
-    return first
+    return places[np.searchsorted(places, starts)]
 
 
 def _all_finite(shadow: Shadow, doubt: _Doubt) -> bool:

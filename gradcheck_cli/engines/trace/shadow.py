@@ -201,8 +201,7 @@ def to_float(x: High) -> Array:
     """The nearest float64 numbers (inf beyond their range); booleans and integers unchanged."""
     x = np.asarray(x)
     if x.dtype != object:
-        plain: Array = x
-        return plain
+        return x
     return np.array([float(one) for one in x.ravel()], np.float64).reshape(x.shape)  # midpoints
 
 

@@ -121,8 +121,7 @@ class ExprBuilder:
         if norm.expr is None:
             norm.expr = self._expr_of(norm)
             self._norms.setdefault(id(norm.expr), norm)
-        made: Expr = norm.expr
-        return made
+        return norm.expr
 
     def rebuilt(self, norm: NormalForm) -> Expr:
         """A new expression with this normal form, built from its parts."""

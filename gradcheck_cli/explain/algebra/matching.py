@@ -57,8 +57,7 @@ def same_number(a: float, b: float) -> bool:
 def bound_value(algebra: Algebra, p: NormalForm, b: Bindings) -> NormalForm | None:
     """The value of a pattern whose variables are all bound, else None."""
     if p.kind == "variable":
-        found: NormalForm | None = b.get(p.op)
-        return found
+        return b.get(p.op)
     if p.kind == "number":
         return algebra.number(p.value)
     if p.kind == "call":

@@ -95,8 +95,7 @@ class Returned:
 
     def written_out(self, name: str, definition: ast.expr) -> ast.expr:
         """The expression with another definition of one name."""
-        written: ast.expr = _Substitute({name: definition}, self.definitions).visit(self.value)
-        return written
+        return _Substitute({name: definition}, self.definitions).visit(self.value)
 
 
 @dataclass(frozen=True, slots=True)

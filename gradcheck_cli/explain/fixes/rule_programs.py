@@ -127,8 +127,7 @@ class _Writer(ProgramWriter):
     def row(self, op: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Symbol:
         expansion = EXPANSIONS.get(op.name)
         if expansion is not None:
-            found: Symbol = expansion(*args, **keywords)
-            return found
+            return expansion(*args, **keywords)
         if op.elementwise and len(args) > 1:
             args = self._narrow(args)
         made = super().row(op, args, keywords)

@@ -273,8 +273,7 @@ class _Shown:
         """Which entries have lost half of their digits. Engines with the same wrong entries share a
         map."""
         half = 2.0 ** (PRECISION[self.reading.dtype] / 2)
-        lost: Array = np.isfinite(self.compared.truth) & ~(self.compared.ulps < half)
-        return lost
+        return np.isfinite(self.compared.truth) & ~(self.compared.ulps < half)
 
 
 def _map(same: Sequence[_Shown]) -> dict[str, Any] | None:

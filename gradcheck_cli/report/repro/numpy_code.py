@@ -178,8 +178,7 @@ def _stub(node: ast.FunctionDef) -> Callable[..., Any]:
         defaults=defaults,
     )
     made = ast.Expression(ast.Lambda(bare, ast.Constant(None)))
-    stub: Callable[..., Any] = eval(compile(ast.fix_missing_locations(made), "<stub>", "eval"))
-    return stub
+    return eval(compile(ast.fix_missing_locations(made), "<stub>", "eval"))
 
 
 def _default(node: ast.expr) -> ast.expr:

@@ -83,8 +83,7 @@ class _Line:
         family.end_on_return(sys._getframe(1))
 
     def read(self) -> channel.Request | None:
-        request: channel.Request | None = channel.read(self._requests)
-        return request
+        return channel.read(self._requests)
 
     def write(self, message: channel.Message) -> None:
         """Writes a message. Raises TypeError for an answer that may not travel."""

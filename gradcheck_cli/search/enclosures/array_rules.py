@@ -695,10 +695,7 @@ def _norm(
     or a root of a sum of powers."""
     size = RULES["abs"](rounding, x)
     if ord is not None and ord in (np.inf, -np.inf):
-        best: Enclosed = RULES["max" if ord > 0 else "min"](
-            rounding, size, axis=axis, keepdims=keepdims
-        )
-        return best
+        return RULES["max" if ord > 0 else "min"](rounding, size, axis=axis, keepdims=keepdims)
     if ord == 1:
         return accumulated(rounding, size, axis, keepdims)
     if ord in (None, 2, "fro"):
@@ -708,8 +705,7 @@ def _norm(
         raise no_rule(f"norm of order {ord}")
     power, root = (literals(rounding, np.asarray(float(p))) for p in (ord, 1 / ord))
     whole = accumulated(rounding, RULES["power"](rounding, size, power), axis, keepdims)
-    found: Enclosed = RULES["power"](rounding, whole, root)
-    return found
+    return RULES["power"](rounding, whole, root)
 
 
 @rule("var")

@@ -347,7 +347,7 @@ def filled(values: Array, size: int) -> Array:
 def _first_rows(y: Any, count: int) -> Enclosed:
     if isinstance(y, Mask):
         y = array_rules.as_enclosed(y)
-    return y.map(lambda part: np.asarray(part[:count]))  # type: ignore[no-any-return]
+    return y.map(lambda part: np.asarray(part[:count]))
 
 
 class _Parts(ProgramWriter):

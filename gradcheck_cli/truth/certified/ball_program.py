@@ -278,8 +278,7 @@ def _custom_function(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., 
         (output,) = jvp.outputs(args)
         return output
 
-    found: Callable[..., Any] = custom_gradient(pull, push if jvp else None)(called)
-    return found
+    return custom_gradient(pull, push if jvp else None)(called)
 
 
 @cached_by_program

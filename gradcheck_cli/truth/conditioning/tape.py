@@ -138,8 +138,7 @@ def _rounded_at(record: Any) -> Array:
     if record.op.rounding == "sums":
         arrays = [to_array(x) for x in record.xs]
         sizes = [np.abs(a) if a.dtype.kind == "f" else a for a in arrays]  # not of an index
-        size: Array = np.abs(record.op.value(*sizes, **record.keywords))
-        return size
+        return np.abs(record.op.value(*sizes, **record.keywords))
     return np.abs(to_array(record.value))
 
 

@@ -53,8 +53,7 @@ class Draws:
         found: Any = np.empty(leaf.size, np.float32 if is_narrow else np.float64)
         for inside, drawn in self.unscaled(number, leaf, place):
             np.multiply(drawn, self.scales(leaf, inside), out=found[inside], casting="same_kind")
-        given: Float = found
-        return given
+        return found
 
     def unscaled(self, number: int, leaf: Leaf, place: int) -> Iterator[tuple[slice, Float]]:
         """Yield the direction before scaling, part by part. Read-only."""
