@@ -118,24 +118,19 @@ class Engine(Protocol):
     def place(self, placement: Placement) -> None:
         """Sets where and how to compute. Called before `load` for devices other than the CPU, and
         only for kinds in `capabilities.devices`."""
-        ...
 
     def load(self) -> str:
         """Imports the framework and returns its version. May raise anything."""
-        ...
 
     def operations(self) -> frozenset[str]:
         """The rows of the op table that this engine has, by name. May be called before `load`."""
-        ...
 
     def remarks(self) -> Mapping[str, str]:
         """Why it lacks a row, or the limitations of one, by name. May be called before `load`."""
-        ...
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Why this engine cannot run the program in this mode, or None. May be called before
         `load`."""
-        ...
 
     def evaluate(self, problem: Problem) -> Evaluation: ...
 
@@ -145,16 +140,13 @@ class Engine(Protocol):
         """A user's layer, bound to its inputs. Raises `Unsupported` if `capabilities.layers` is
         false, `EngineFault` if the layer cannot be bound, and what the user's code raises. May be
         called without `load`, in any process."""
-        ...
 
     def plainly(self) -> AbstractContextManager[None]:
         """Inside the block, the modes of the framework are those of a new process, whatever the
         caller has set (`torch.no_grad`). For layers in the caller's own process."""
-        ...
 
     def close(self) -> None:
         """Called before the worker ends in good order."""
-        ...
 
 
 def make(target: str) -> Engine:

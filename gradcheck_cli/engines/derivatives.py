@@ -57,12 +57,10 @@ class VJPFunction(Protocol):
         """One gradient for each source, None if there is none. `cotangents` has one for each
         target, None for a target that is not used. With `again` the gradients can be
         differentiated."""
-        ...
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
         """The gradients, and the cotangents of the marked arrays by number, from the same pass. A
         mark without a cotangent is None or missing."""
-        ...
 
 
 class Derivatives(Protocol):
@@ -70,27 +68,22 @@ class Derivatives(Protocol):
 
     def array(self, values: Array) -> Any:
         """Floats in the dtype, integers as int64, booleans unchanged."""
-        ...
 
     def numpy(self, array: Any) -> Array:
         """Floats exactly, in float64; integers and booleans unchanged."""
-        ...
 
     def dtype_of(self, array: Any) -> str: ...
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         """The targets of the function at the sources, the rest of its results, and its vjp."""
-        ...
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         """The targets of the function, their tangents (None if there is none), and the rest. A
         primal with tangent None is constant."""
-        ...
 
     def nested(self) -> AbstractContextManager[Any]:
         """Inside the block, a jvp can be differentiated by a vjp or another jvp. Results of
         functions other than their targets must be arrays."""
-        ...
 
 
 class Tape(Protocol):
@@ -98,7 +91,6 @@ class Tape(Protocol):
         self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         """As `VJPFunction`, but every target has a cotangent. May be called many times."""
-        ...
 
 
 class TapeFramework:

@@ -100,11 +100,9 @@ class Conversions(Protocol):
     def numpy(self, array: Native) -> Array:
         """Floats exactly, in float64; complex numbers as pairs along a last axis; integers and
         booleans unchanged."""
-        ...
 
     def native(self, values: Array, like: Native) -> Native:
         """The numbers, which float64 can hold, as an array with the dtype of `like`."""
-        ...
 
 
 class Arrays:
@@ -191,19 +189,15 @@ class Recorder(Protocol):
     ) -> list[int | None]:
         """Runs the function on the arrays, and returns the slots of its results; None for a result
         that is None, or that no recorded operation computed."""
-        ...
 
     def enter(self, node: int) -> None:
         """The following operations belong to this node of the program."""
-        ...
 
     def leave(self, node: int, value: Any) -> Any:
         """The node has this value, which is returned."""
-        ...
 
     def derive(self) -> None:
         """The following operations are the backward pass."""
-        ...
 
 
 class Observer(ABC):

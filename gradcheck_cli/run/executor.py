@@ -26,28 +26,21 @@ class Executor(Protocol):
     @property
     def ahead(self) -> int:
         """How many specs may be submitted before the first of them must be finished."""
-        ...
 
     def start(self) -> None:
         """Starts everything that does not depend on the first spec. Raises UsageError."""
-        ...
 
     def submit(self, number: int, spec: Spec) -> None:
         """Submits a spec. Raises UsageError, as `make_plan` does."""
-        ...
 
     def next(self) -> Examined | EngineReady | LayerUnderWay | Notice:
         """The next event. Blocks; at least one spec must be under way."""
-        ...
 
     def engines(self) -> Mapping[str, str]:
         """The engines of all submitted specs, with their versions."""
-        ...
 
     def close(self) -> None:
         """Ends in good order, after every spec is finished."""
-        ...
 
     def kill(self) -> None:
         """Ends at once. Specs that are under way are lost."""
-        ...

@@ -26,16 +26,13 @@ class Framework(Arrays, Derivatives, Protocol):
 
     def leaf(self, values: Array) -> Any:
         """A floating array that is differentiated with respect to."""
-        ...
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         """parameter - rate * gradient, outside of the graph, ready for the next step."""
-        ...
 
     def recorder(self) -> Recorder:
         """Records the operations of one run. Raises Unsupported if that is impossible; blame then
         uses the nodes of the program and is not proven."""
-        ...
 
 
 def arrays_of(

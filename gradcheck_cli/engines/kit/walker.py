@@ -43,22 +43,18 @@ class Arrays(Protocol):
     @property
     def kinds(self) -> Mapping[str, Any]:
         """The framework's dtypes for "float" (that of the problem), "int" and "bool"."""
-        ...
 
     def lowering(self, op: str) -> Call | Missing | None:
         """The framework's function for the operation; None if the operation is unknown."""
-        ...
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
         """A scalar array: in the dtype of the problem if `kind` is "float", otherwise int64 or
         bool."""
-        ...
 
     def cast(self, array: Any, kind: str) -> Any: ...
 
     def custom(self, rule: Rule) -> Call:
         """A callable with the custom gradient, made with the framework's own means."""
-        ...
 
 
 def round_constant(value: bool | int | float, rounding: str, integral: bool) -> bool | int | float:

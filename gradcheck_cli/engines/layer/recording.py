@@ -154,21 +154,17 @@ class LayerRecorder(Protocol):
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         """The slots of the arrays that the layer is called with, as far as the recorder sees
         them."""
-        ...
 
     def output(self, array: Any) -> int:
         """The slot of an output of the layer."""
-        ...
 
     def slot_of(self, array: Any) -> int | None: ...
 
     def derive(self) -> None:
         """Begins the backward pass of the recorded run."""
-        ...
 
     def finish(self) -> None:
         """Ends the recording."""
-        ...
 
 
 def record(recorder: LayerRecorder, passes: Passes | ForwardPass, place: Span) -> Recording:

@@ -185,7 +185,6 @@ class Subject(Protocol):
     @property
     def digits(self) -> str:
         """The narrowest dtype among the intermediate values, if it is known; otherwise `dtype`."""
-        ...
 
     @property
     def leaves(self) -> tuple[Leaf, ...]: ...
@@ -193,34 +192,27 @@ class Subject(Protocol):
     @property
     def mode(self) -> Mode:
         """The mode in which `run` differentiates. It may only be known after a first run."""
-        ...
 
     def at_stage(self, stage: str) -> AbstractContextManager[Any]:
         """Inside the block, the compiler of the layer stops after this one of its `stages`."""
-        ...
 
     def differentiate(self, names: Collection[str]) -> None:
         """Differentiates only these leaves from now on, if they are differentiable."""
-        ...
 
     def assume_digits(self, dtype: str) -> None:
         """Notes that the values have no more than the digits of this dtype."""
-        ...
 
     def value(self, values: Values) -> Array:
         """The flattened outputs (m,) with these values of leaves."""
-        ...
 
     def several(self, many: Sequence[Values]) -> Array:
         """The values at several points, (k, m), computed together if the layer allows it."""
-        ...
 
     def run(self, call: Call) -> CallResult: ...
 
     def jvp(self, tangents: Values) -> Array | None:
         """J @ tangents by the framework's forward mode, (m,); None if no output has a tangent.
         Raises Unsupported."""
-        ...
 
     def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
         """`jvp` along several tangents, each of some leaves. If there is no forward mode for these,
@@ -238,32 +230,26 @@ class Subject(Protocol):
         """d<row @ J, tangents>/d(leaf), (n,) for each leaf, by any composition except forward over
         forward, which does not compute such an array. For third order: d<d<row @ J, along>/d(leaf),
         tangents>/d(leaf). Raises Unsupported."""
-        ...
 
     def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
         """The derivative of <row, J @ tangents> along `firsts` by forward over forward; None if no
         output has one. Raises Unsupported."""
-        ...
 
     def double_vjp(self, row: Array, tangents: Values) -> Array:
         """The derivative of <row @ J, tangents> with respect to the row, (m,), through the backward
         of the backward: J @ tangents of all differentiated leaves. Raises Unsupported."""
-        ...
 
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""
-        ...
 
     def record_forward(self) -> Recording:
         """One forward pass at the leaves' own values, operation by operation. Raises Unsupported if
         the framework does not show operations, and `recording.TooLarge`."""
-        ...
 
     def lift(self) -> Lifted:
         """The forward at the leaves' own values as a program of the op table. Raises Unsupported,
         `recording.TooLarge` and `lifting.NotLifted`."""
-        ...
 
     def gradient_program(
         self, narrow: Subject, searched: Sequence[str], points: Sequence[Values]
@@ -281,27 +267,22 @@ class Subject(Protocol):
     ) -> Sequence[Seen]:
         """Every evaluation of an expression of the user while this subject does `run`. `others` are
         tried at the same place. Raises `rewriting.NotRewritable`."""
-        ...
 
     def replacing(
         self, expression: Expression, text: str, names: Mapping[str, Any]
     ) -> AbstractContextManager[None]:
         """Inside the block, an expression of the user is replaced by this text, which may use
         `names` in addition to those available there. Raises `rewriting.NotRewritable`."""
-        ...
 
     def casts(self) -> Sequence[Cast]:
         """The visible casts to a narrower dtype in a forward and a backward pass."""
-        ...
 
     def functions(self) -> Sequence[CustomCall]:
         """The calls of functions with a custom derivative that the outputs depend on, in order."""
-        ...
 
     @property
     def user_function(self) -> Any:
         """The user's object as it is called; None if it captures nothing."""
-        ...
 
     def solvers(self) -> frozenset[str]:
         """The visible functions with a custom derivative that iterate until their numbers
@@ -332,11 +313,9 @@ class Subject(Protocol):
     def hold(self, declared: Declared) -> None:
         """From now on `value` and `several` follow the declarations of `declared`. Raises
         Unsupported, and `declared.NotDeclarable`."""
-        ...
 
     def close(self) -> None:
         """Restores everything. The subject must not be used again."""
-        ...
 
 
 def output_size(subject: Subject) -> int:

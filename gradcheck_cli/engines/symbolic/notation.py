@@ -28,19 +28,15 @@ class Notation(Protocol):
 
     def slope(self, above: Any, below: Any) -> str:
         """d above / d below, of two symbols, along all paths between them."""
-        ...
 
     def leaf(self, above: Any, below: Any) -> str:
         """The partial derivative of one operation with respect to one of its arguments."""
-        ...
 
     def curvature(self, above: Any, first: Any, second: Any) -> str:
         """The second derivative."""
-        ...
 
     def product(self, factors: Sequence[tuple[str, str]]) -> str:
         """A sum of products of two factors."""
-        ...
 
 
 class Text:

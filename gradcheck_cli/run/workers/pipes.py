@@ -23,16 +23,13 @@ Name = Literal["answers", "words"]
 class Pipes(Protocol):
     def send(self, data: bytes) -> None:
         """Queues bytes for the worker. They are sent during `wait`."""
-        ...
 
     def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
         """The bytes that have arrived from each pipe, after at most this time. No bytes: that pipe
         is closed."""
-        ...
 
     def rest(self) -> bytes:
         """The remaining bytes of standard error after the worker has ended."""
-        ...
 
     def close(self) -> None: ...
 
