@@ -21,7 +21,7 @@ from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.jax.implicit import LINEAR, ROOT, Broken, broken_promise
 from gradcheck_cli.engines.jax.trees import is_complex, key_of_entry
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
-from gradcheck_cli.engines.jax.wide import Pure, equations
+from gradcheck_cli.engines.jax.wide import Pure, Unrolled, equations
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall, Path
 from gradcheck_cli.engines.layer.source_lines import Places, calling
@@ -85,8 +85,52 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
         for known, again in zip(calls, seen, strict=False):
             for through, more in zip(known.through, again.through, strict=False):
                 through |= more
-    found = [_described(one) for one in calls]
+    found = [_described(one) for one in _with_numbers(calls, program, layer.arrays)]
     return [one for one in found if one is not None]
+
+
+class _Numbers(Unrolled):
+    """Evaluates a layer, and keeps the arguments of all calls of custom functions, by `_key_of`."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, str], list[list[Any]]] = {}
+
+    def equation(self, equation: Any, args: list[Any]) -> list[Any]:
+        if equation.primitive.name not in (CUSTOM_JVP, CUSTOM_VJP):
+            return super().equation(equation, args)
+        params = equation.params
+        about = params["call_jaxpr"].jaxpr.debug_info
+        key = about.func_name, str(about.func_src_info).rpartition(":")[2]
+        self.seen.setdefault(key, []).append(args[params["num_consts"] :])
+        return self(params["call_jaxpr"], *args)
+
+
+def _with_numbers(calls: list[_Call], program: Any, arrays: Sequence[Any]) -> list[_Call]:
+    """The calls. Those inside of code that JAX only traces, as under `jax.checkpoint`, are there
+    once for each of their runs, with the numbers of this run."""
+    if not any(_is_unknown(one) for one in calls):
+        return calls
+    run = _Numbers()
+    run(program, *arrays)
+    found: list[_Call] = []
+    for one in calls:
+        if not _is_unknown(one):
+            found.append(one)
+            continue
+        code = getattr(one.function.fun, "__code__", None)
+        key = _name_of(one.function), str(getattr(code, "co_firstlineno", ""))
+        for args in run.seen.pop(key, [])[: MOST_CALLS - len(found)]:
+            places = [p for p, i in enumerate(one.indices) if i not in one.function.nondiff_argnums]
+            if len(places) == len(args):
+                values = list(one.values)
+                for place, value in zip(places, args, strict=True):
+                    values[place] = value if values[place] is None else values[place]
+                found.append(replace(one, values=values))
+    return found
+
+
+def _is_unknown(call: _Call) -> bool:
+    return any(value is None for value in call.values)
 
 
 @contextmanager
@@ -177,9 +221,8 @@ def _numbers(value: Any) -> Any:
 
 
 def _described(call: _Call) -> CustomCall | None:
-    """The call, or None if some of its numbers are unknown, because code that JAX always maps or
-    compiles makes the call."""
-    if any(value is None for value in call.values):
+    """The call, or None if some of its numbers are unknown."""
+    if _is_unknown(call):
         return None
     if call.broken is not None:
         (reached,) = call.through

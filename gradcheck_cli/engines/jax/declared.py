@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,56 +18,26 @@ from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
-from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of, scanned
+from gradcheck_cli.engines.jax.wide import Unrolled, bound
 from gradcheck_cli.engines.layer.declared import Declared, Given, Pull, joined_results, separate
 from gradcheck_cli.engines.layer.source_lines import Places, displayed_path, lines
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
 
-class DeclaredRun:
-    """Evaluates jaxprs, with declared equations sent to `declared`. Loops and branches follow the
-    numbers."""
+class DeclaredRun(Unrolled):
+    """Evaluates jaxprs, with declared equations sent to `declared`."""
 
     def __init__(self, declared: Declared) -> None:
         self._declared = declared
         self._places = Places(__name__)
 
-    def __call__(self, closed: Any, *arrays: Any) -> list[Any]:
-        return evaluated(closed.jaxpr, closed.consts, arrays, self._equation)
-
-    def _equation(self, equation: Any, args: list[Any]) -> list[Any]:
-        name, params = equation.primitive.name, equation.params
+    def equation(self, equation: Any, args: list[Any]) -> list[Any]:
+        name = equation.primitive.name
         if name == STOP:
             return self._detach_declared(equation, args)
         if name in (CUSTOM_JVP, CUSTOM_VJP):
             return self._custom_call(equation, args)
-        if name == "cond":
-            chosen, *rest = args
-            return self(params["branches"][int(chosen)], *rest)
-        if name == "while":
-            return self._while(params, args)
-        if name == "scan":
-            return scanned(
-                params,
-                args,
-                lambda _, program, given: self(program, *given),
-                lambda row, turn: row[turn],
-                lambda rows, like: (
-                    jax.numpy.stack(rows) if rows else jax.numpy.zeros((0, *like.shape), like.dtype)
-                ),
-            )
-        if name == "custom_linear_solve":
-            return bound(equation, args)
-        inner = inner_of(equation)
-        return self(inner, *args) if inner is not None else bound(equation, args)
-
-    def _while(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
-        first, second = params["cond_nconsts"], params["body_nconsts"]
-        of_condition, of_body = args[:first], args[first : first + second]
-        state = args[first + second :]
-        while bool(self(params["cond_jaxpr"], *of_condition, *state)[0]):
-            state = self(params["body_jaxpr"], *of_body, *state)
-        return state
+        return super().equation(equation, args)
 
     # What is declared
 

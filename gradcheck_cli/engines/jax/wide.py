@@ -104,6 +104,43 @@ def scanned(
     return [*state, *(stacked([kept[t][i] for t in turns], y) for i, y in enumerate(made))]
 
 
+class Unrolled:
+    """Evaluates jaxprs equation by equation. Loops and branches follow the numbers."""
+
+    def __call__(self, closed: Any, *arrays: Any) -> list[Any]:
+        return evaluated(closed.jaxpr, closed.consts, arrays, self.equation)
+
+    def equation(self, equation: Any, args: list[Any]) -> list[Any]:
+        name, params = equation.primitive.name, equation.params
+        if name == "cond":
+            chosen, *rest = args
+            return self(params["branches"][int(chosen)], *rest)
+        if name == "while":
+            return self._while(params, args)
+        if name == "scan":
+            return scanned(
+                params,
+                args,
+                lambda _, program, given: self(program, *given),
+                lambda row, turn: row[turn],
+                lambda rows, like: (
+                    jax.numpy.stack(rows) if rows else jax.numpy.zeros((0, *like.shape), like.dtype)
+                ),
+            )
+        if name == "custom_linear_solve":
+            return bound(equation, args)
+        inner = inner_of(equation)
+        return self(inner, *args) if inner is not None else bound(equation, args)
+
+    def _while(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        of_condition, of_body = args[:first], args[first : first + second]
+        state = args[first + second :]
+        while bool(self(params["cond_jaxpr"], *of_condition, *state)[0]):
+            state = self(params["body_jaxpr"], *of_body, *state)
+        return state
+
+
 def solving(params: Mapping[str, Any], args: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The program that solves a `custom_linear_solve`, and its arguments. The other three programs
     serve the derivatives, which have equations of their own."""

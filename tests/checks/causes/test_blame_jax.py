@@ -426,3 +426,38 @@ def test_the_argument_that_depends_on_the_input_is_named() -> None:
         "x": '2 * g * p["second"]',
         "w": '3 * g * p["first"]',
     }
+
+
+@jax.custom_vjp
+def third_power(x: Any) -> Any:
+    return x**3
+
+
+third_power.defvjp(lambda x: (x**3, x), lambda x, g: (g * 2 * x * x,))
+
+
+def _checkpointed(x: Any) -> Any:
+    return jax.checkpoint(lambda x: jnp.sin(third_power(x)))(x)
+
+
+@jax.jit
+def _scanned_in_checkpoint(x: Any) -> Any:
+    def turn(h: Any, row: Any) -> Any:
+        h = jnp.tanh(third_power(row) + h)
+        return h, h
+
+    return jax.checkpoint(lambda x: jax.lax.scan(turn, 0.0, x)[1])(x)
+
+
+def _checkpoint_in_scan(x: Any) -> Any:
+    @jax.checkpoint
+    def turn(h: Any, row: Any) -> Any:
+        return jnp.tanh(third_power(h) + row), h
+
+    return jax.lax.scan(turn, 0.0, x)[0]  # the first turn is at 0, where the rule is right
+
+
+@pytest.mark.parametrize("layer", [_checkpointed, _scanned_in_checkpoint, _checkpoint_in_scan])
+def test_a_rule_inside_of_what_is_rematerialised_is_examined(layer: Any) -> None:
+    (cause,) = {(one.kind, one.op, one.text) for one in causes(layer, [0.7, 1.2, -0.4], "float64")}
+    assert cause == ("wrong rule", "third_power", "g * 2 * x * x")
