@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import core
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.recording import Annotations, Row
@@ -42,7 +43,11 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
     @contextmanager
     def recording(self) -> Iterator[None]:
         fast = getattr(pywrap_tfe, _FAST)
-        with super().recording(), temporarily(pywrap_tfe, **{_FAST: _reading_in_python(fast)}):
+        with (
+            super().recording(),
+            temporarily(pywrap_tfe, **{_FAST: _reading_in_python(fast)}),
+            temporarily(BaseResourceVariable, sparse_read=_rows, gather_nd=_entries),
+        ):
             yield
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
@@ -119,6 +124,15 @@ def _reading_in_python(execute: Callable[..., Any]) -> Callable[..., Any]:
         return execute(*args)
 
     return executed
+
+
+def _rows(variable: Any, indices: Any, name: Any = None) -> Any:
+    """`tf.gather` of the value of a variable. TensorFlow gathers from the variable itself."""
+    return tf.gather(variable.read_value(), indices, name=name)
+
+
+def _entries(variable: Any, indices: Any, name: Any = None) -> Any:
+    return tf.gather_nd(variable.read_value(), indices, name=name)
 
 
 def row_of(name: str) -> Row | None:

@@ -38,7 +38,17 @@ def assigned_and_read() -> Any:
     return layer
 
 
-@pytest.mark.parametrize("made", [Scale, read_in_operations, assigned_and_read])
+def looked_up() -> Any:
+    table = tf.Variable([[0.5, 1.5, -0.7], [0.1, -0.2, 0.3], [1.0, 2.0, 0.0]])
+
+    def layer(x: Any) -> Any:
+        rows = tf.nn.embedding_lookup(table, [2, 0]) + tf.gather(table, [0, 0])
+        return x * rows + tf.gather_nd(table, [[0, 1], [2, 1], [1, 2]])
+
+    return layer
+
+
+@pytest.mark.parametrize("made", [Scale, read_in_operations, assigned_and_read, looked_up])
 def test_variables_are_read_where_the_formula_of_the_layer_sees_it(made: Any) -> None:
     result = check(made(), X).results[0]
     assert {one.truth for one in result.checks} == {"certified, from the trace"}
