@@ -22,6 +22,7 @@ from gradcheck_cli.report.repro.languages import (
     DUAL,
     REVERSE_AGAIN,
     TORCH,
+    WHOLE_REVERSE,
     Language,
     rule_along,
 )
@@ -60,7 +61,7 @@ class Derivative:
         yield from ("\n" + rule for rule in self._used(modes, number))
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             number = self.language.compiled.format(function=number)
-        number = f"{number}(inputs)"
+        number = f"{number}(inputs){_subscript(self._entry_outside(modes) or ())}"
         if self.finding.entries[0].computed is not None:
             number = self.language.number.format(array=number)
         yield f"\ncomputed = {number}"
@@ -80,6 +81,17 @@ class Derivative:
         """Whether `torch.compile` also compiles the outermost transform. It does in forward mode;
         reverse mode differentiates the compiled function."""
         return self._is_torch and self.compiles and modes[:1] == ("forward",)
+
+    def _entry_outside(self, modes: tuple[Mode, ...]) -> tuple[int, ...] | None:
+        """The entry of the gradient that is taken outside of what is compiled, because the compiler
+        writes other code for one entry; None if a direction, or no gradient, is differentiated."""
+        if not self._is_compiled_whole(modes) or modes[1:] != ("reverse",) or self.finding.firsts:
+            return None
+        return self.finding.entries[0].index[: self.inputs[self._block.rows].value.ndim]
+
+    @property
+    def _block(self) -> HessianBlock:
+        return HessianBlock.named(self.finding.input or "", list(self.spec.inputs))
 
     def _value(self, output: tuple[int, ...]) -> str:
         """The statements of a function of real arrays: one output, or the product with `y_bar`. The
@@ -163,7 +175,7 @@ class Derivative:
             inner = "compiled_reverse" if self._is_torch and self.compiles else "reverse"
             third = ALONG.format(inner=inner)
         for rule in self._rules(modes):
-            for one in (rule, rule_along(rule, self.language.total)):
+            for one in dict.fromkeys((rule, rule_along(rule, self.language.total))):
                 if f"{one.split()[1].partition('(')[0]}(" in number + third:
                     yield one
         yield from [third] * bool(third)
@@ -179,6 +191,7 @@ class Derivative:
             yield REVERSE_AGAIN if again else own
         if compiles and "reverse" in modes[1:]:
             yield COMPILED_REVERSE
+            yield WHOLE_REVERSE
         if "forward" in modes:
             dual = self._is_torch and not self.compiles and modes in (("forward",), _MIXED)
             yield DUAL if dual else self.language.forward
@@ -204,7 +217,7 @@ class Derivative:
         with respect to the rows of the block (for a layer in reverse over reverse: to its columns).
         If forward mode is inside, it moves along the columns."""
         finding, index = self.finding, self.finding.entries[0].index
-        block = HessianBlock.named(finding.input or "", list(self.spec.inputs))
+        block = self._block
         axes = [self.inputs[name].value.ndim for name in (block.rows, block.columns)]
         if finding.firsts:
             axes[0] = 1
@@ -217,6 +230,8 @@ class Derivative:
         outer, inner, *_ = modes
         is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
         first, last = (rows, columns) if is_of_rows else (columns, rows)
+        if self._entry_outside(modes) is not None:
+            first = "whole", repr(block.rows)
         return self._nested(modes, first, last)
 
     def _nested(self, modes: tuple[Mode, ...], first: _By, last: _By) -> str:

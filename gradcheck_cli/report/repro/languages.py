@@ -102,6 +102,15 @@ def by_compiled_reverse(function, name, index):
 """
 """Reverse mode inside of what `torch.compile` compiles."""
 
+WHOLE_REVERSE = """
+def whole_compiled_reverse(function, name):
+    def derivative(inputs):
+        return torch.func.grad(lambda x: function({**inputs, name: x}))(inputs[name])
+
+    return derivative
+"""
+"""The same, with all entries of the gradient."""
+
 CAPTURED_REVERSE = """
 def by_reverse(function, name, index):
     def derivative(inputs):

@@ -295,6 +295,15 @@ def complex_spec(engine: str, target: str, **numbers: list[float]) -> Spec:
             "x.y",
             ["by_reverse(torch.compile(by_compiled_reverse(value, 'x', (1,))), 'y', ())(inputs)"],
         ),
+        (
+            "torch-compile",
+            "forward-over-reverse",
+            "x.y",
+            [
+                "torch.compile(by_forward(whole_compiled_reverse(value, 'x'), 'y', ()))(inputs)[1]",
+                "(inputs[name])\n\n    return derivative",
+            ],
+        ),
     ],
 )
 def test_a_compiled_derivative_is_compiled_as_its_engine_does(
