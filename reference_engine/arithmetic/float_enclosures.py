@@ -1,8 +1,6 @@
 """Float balls, and the values of rows on them. Rows that are written in terms of other rows use
 those."""
 
-from __future__ import annotations
-
 from reference_engine.arithmetic.float_balls import (
     FLOAT_ENCLOSURES,
     OF_DOUBTFUL,

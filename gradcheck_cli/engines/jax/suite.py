@@ -1,7 +1,5 @@
 """JAX's public operations at our own samples: JAX has no database of samples."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jax import lax, nn

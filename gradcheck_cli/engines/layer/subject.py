@@ -178,9 +178,7 @@ class Subject(Protocol):
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     chosen: Values  # parameters that the layer set by the inputs of its first call, for good
     stencils: Stencils
-    shows_pairs: (
-        bool  # what is `seen` of complex numbers: their parts along a last axis, or nothing
-    )
+    shows_pairs: bool  # `seen` complex numbers are parts along a last axis; otherwise nothing
 
     @property
     def digits(self) -> str:

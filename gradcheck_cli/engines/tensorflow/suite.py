@@ -1,7 +1,5 @@
 """TensorFlow's public operations at our own samples: TensorFlow has no database of samples."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from gradcheck_cli.engines.kit.suite import Table, TableOperation

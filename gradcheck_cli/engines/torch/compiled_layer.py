@@ -25,9 +25,7 @@ class CompiledTorchSubject(TorchSubject):
     framework = CompiledLayerTorch
     compiles = True
     _stage = ""
-    _no_jvp: str | None = (
-        None  # why the layer has no forward mode; "" if it has one, None if unknown
-    )
+    _no_jvp: str | None = None  # why it has no forward mode; "" if it has one, None if unknown
 
     @contextmanager
     def forward_mode(self, names: Sequence[str]) -> Iterator[None]:

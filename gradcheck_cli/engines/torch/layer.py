@@ -152,9 +152,8 @@ class TorchSubject(LayerSubject):
         self._base = {name: self._at_hand(name, request.values[name]) for name in names}
         self.state.settle(request.values, self.leaf_array, sum(leaf.size for leaf in self.leaves))
         self._apart: frozenset[str] = frozenset()  # outputs that do not depend on the leaves
-        self._alone: tuple[Any, ...] | None = (
-            None  # properties of a single output that is a plain tensor
-        )
+        # properties of a single output that is a plain tensor
+        self._alone: tuple[Any, ...] | None = None
         self.outputs = self._first_outputs()
         self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.restoring)
 

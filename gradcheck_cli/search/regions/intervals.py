@@ -21,9 +21,7 @@ from gradcheck_cli.search.regions.joint_regions import Asking, absent, fails
 from gradcheck_cli.search.regions.reasons import Reasons
 
 _MOST_INTERVALS = 4096  # that are split at once
-_TOGETHER = (
-    150  # intervals up to which they are split further at once: three points of each are run
-)
+_TOGETHER = 150  # intervals that are split further at once: three points of each are run
 _MOST_QUIET = 256  # intervals in which nothing fails, although they are not proven
 _MOST_SHOWN = 64
 _MOST_WORDS = 4

@@ -18,9 +18,8 @@ from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size
 
 PAIRS = 3  # of points around; one pair distinguishes two pieces of equal entries
-LENGTHS: Spread = (
-    4.0  # entries of a displacement differ by up to two to this power: pieces are wedges
-)
+# Entries of a displacement differ by up to two to this power: pieces are wedges.
+LENGTHS: Spread = 4.0
 BEYOND: Step = 2.0  # times the longest displacement: steps from there reach the pieces around
 # Ratio of two distances: the step of a kink stays the same, the change of a smooth function
 # shrinks by this ratio, and rounding that is divided by the distance grows by it.
