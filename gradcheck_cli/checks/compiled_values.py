@@ -31,9 +31,7 @@ IN_ONE_PRECISION = "differs from the layer as written, in this precision alone"
 
 
 def wrong_value(
-    layer: BoundLayer,
-    compiled_in: Callable[[str], Subject],
-    of_program: Callable[[], Array | None],
+    layer: BoundLayer, compiled_in: Callable[[str], Subject], of_program: Callable[[], Array | None]
 ) -> Finding | None:
     """GC104 if the compiled value differs from the value of the layer as written by the same amount
     in another precision, which rounding does not do. GC501, with the entries, if it differs in one

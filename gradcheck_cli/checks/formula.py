@@ -13,13 +13,7 @@ from gradcheck_cli.checks.readings import graph_of
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
-from gradcheck_cli.domain.evaluation import (
-    FIRST_ORDER,
-    Evaluation,
-    Failure,
-    Problem,
-    TraceRequest,
-)
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Failure, Problem, TraceRequest
 from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.report import Finding

@@ -54,10 +54,7 @@ class Pushes:
         return drawn
 
     def evaluation(
-        self,
-        subject: Subject,
-        output: Array | None = None,
-        asked: Values | None = None,
+        self, subject: Subject, output: Array | None = None, asked: Values | None = None
     ) -> Evaluation | None:
         """Evaluate the subject in forward mode; None, and a note, if it has no such mode. `output`
         is its value, if known. `asked` masks the columns to push for each leaf (None: all); the

@@ -93,11 +93,7 @@ class Declared:
         return FORMATS[self.layer.problem.dtype].round(rng.standard_normal((ROWS, size)))
 
     def _case(
-        self,
-        rows: Array,
-        evaluation: Evaluation,
-        output: Array,
-        blocks: Mapping[str, TruthBlock],
+        self, rows: Array, evaluation: Evaluation, output: Array, blocks: Mapping[str, TruthBlock]
     ) -> Case:
         layer = self.layer
         whole = len(rows) == rows.shape[1]

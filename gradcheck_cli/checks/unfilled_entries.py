@@ -61,10 +61,7 @@ def suspicious(g: Array, block: TruthBlock) -> Mask:
 
 
 def never_filled(
-    zeros: Mapping[str, Mask],
-    pulled: Elsewhere,
-    leaves: tuple[Leaf, ...],
-    seed: int,
+    zeros: Mapping[str, Mask], pulled: Elsewhere, leaves: tuple[Leaf, ...], seed: int
 ) -> dict[str, Mask]:
     """The entries of `zeros` that are zero at every other place where the layer has finite
     gradients, if there is one: with all numbers closer to zero, and at random numbers."""

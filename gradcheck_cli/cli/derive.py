@@ -40,13 +40,7 @@ _BUDGET_S = 5.0  # about as long as a person waits without wondering
     help="Time limit of simplification; default: 5.",
 )
 @color_option
-def command(
-    path: str,
-    written: str,
-    steps: bool,
-    budget: float,
-    color: str | None,
-) -> int:
+def command(path: str, written: str, steps: bool, budget: float, color: str | None) -> int:
     """Differentiate a spec's formula by computer algebra: value and derivatives as formulas.
 
     SPEC is a file, or - for standard input. Formulas need SymPy.
@@ -74,12 +68,7 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     from gradcheck_cli.domain.report import SpecError
     from gradcheck_cli.engines.errors import NodeFault
     from gradcheck_cli.engines.kit.walker import custom_gradients
-    from gradcheck_cli.engines.symbolic.derive import (
-        TooHard,
-        as_python,
-        derivation,
-        differentiated,
-    )
+    from gradcheck_cli.engines.symbolic.derive import TooHard, as_python, derivation, differentiated
     from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
     from gradcheck_cli.truth.plain import inlined

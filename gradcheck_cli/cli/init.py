@@ -6,12 +6,7 @@ import os
 
 import click
 
-from gradcheck_cli.cli.layer_target import (
-    LayerTarget,
-    layer_options,
-    spec_of,
-    written_in,
-)
+from gradcheck_cli.cli.layer_target import LayerTarget, layer_options, spec_of, written_in
 from gradcheck_cli.cli.outputs import new_file
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.records import replace

@@ -8,13 +8,7 @@ from typing import Any
 
 import click
 
-from gradcheck_cli.cli.layer_target import (
-    LayerTarget,
-    is_spec,
-    layer_options,
-    spec_of,
-    written_in,
-)
+from gradcheck_cli.cli.layer_target import LayerTarget, is_spec, layer_options, spec_of, written_in
 from gradcheck_cli.cli.option_types import Integer
 from gradcheck_cli.cli.run import Job, run
 from gradcheck_cli.cli.settings import SettingsCommand, options_of
@@ -36,12 +30,7 @@ _LIMITS = ("timeout", "memory", "power", "device")
 @options_of()
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    target: str,
-    order: int | None,
-    save: str | None,
-    **options: Any,
+    context: click.Context, /, target: str, order: int | None, save: str | None, **options: Any
 ) -> int:
     """Check the gradients of a layer without a spec.
 

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.layer_target import (
-    LayerTarget,
-    is_spec,
-    lift_options,
-    spec_of,
-    written_in,
-)
+from gradcheck_cli.cli.layer_target import LayerTarget, is_spec, lift_options, spec_of, written_in
 from gradcheck_cli.cli.one_file import read_specs, show_mistakes
 from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
@@ -30,11 +24,7 @@ if TYPE_CHECKING:
 @lift_options
 @color_option
 def command(
-    target: str,
-    engine: str | None,
-    seed: int,
-    color: str | None,
-    **given: tuple[str, ...],
+    target: str, engine: str | None, seed: int, color: str | None, **given: tuple[str, ...]
 ) -> int:
     """Write a layer as a formula, in a spec.
 

@@ -58,13 +58,7 @@ class _Job:
 @options_of(OF_SUITES)
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    name: str,
-    ops: tuple[str, ...],
-    order: int,
-    samples: int,
-    **_: Any,
+    context: click.Context, /, name: str, ops: tuple[str, ...], order: int, samples: int, **_: Any
 ) -> int:
     """Check the operations of a framework at its own sample inputs.
 

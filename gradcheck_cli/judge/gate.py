@@ -144,11 +144,7 @@ def merged(passes: Iterable[Pass]) -> tuple[Pass, ...]:
 
 
 def _masks(
-    g: Array,
-    block: TruthBlock,
-    judged: Judged,
-    fmt: FloatFormat,
-    tolerance: Tolerance | None,
+    g: Array, block: TruthBlock, judged: Judged, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Iterator[tuple[Rule, Mask]]:
     """Yield the entries that each rule allows, decided by the numbers that the rule is about."""
     verdict, rough = judged.verdict, judged.verdict.any()

@@ -17,14 +17,7 @@ from gradcheck_cli.report.fixes import fix_lines
 from gradcheck_cli.report.groups import described, detail_of
 from gradcheck_cli.report.numbers import share_of
 from gradcheck_cli.report.reasons import reason_lines
-from gradcheck_cli.report.style import (
-    DIM,
-    SEVERITY_STYLE,
-    Style,
-    labelled,
-    plain,
-    wrapped,
-)
+from gradcheck_cli.report.style import DIM, SEVERITY_STYLE, Style, labelled, plain, wrapped
 from gradcheck_cli.report.window import place, window
 
 _DETAIL_LINES = 8  # of a traceback, without -v

@@ -6,14 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.report import SearchReport
-from gradcheck_cli.domain.search import (
-    Box,
-    Kind,
-    Region,
-    Search,
-    SearchedFix,
-    SearchResult,
-)
+from gradcheck_cli.domain.search import Box, Kind, Region, Search, SearchedFix, SearchResult
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array

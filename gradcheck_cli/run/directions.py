@@ -38,11 +38,7 @@ def pairs_are_few(spec: Spec, values: Mapping[str, Array]) -> bool:
 
 
 def projection_of(
-    spec: Spec,
-    kind: str,
-    values: Mapping[str, Array],
-    fmt: FloatFormat,
-    seed: tuple[int, int, int],
+    spec: Spec, kind: str, values: Mapping[str, Array], fmt: FloatFormat, seed: tuple[int, int, int]
 ) -> Projection:
     """The whole Jacobian ("reverse", "forward") or Hessian ("second order") if it is small, and
     seeded directions otherwise. A Hessian by "forward-over-forward" is taken along pairs of

@@ -15,13 +15,7 @@ from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Finding, Fix
-from gradcheck_cli.domain.search import (
-    KINDS,
-    Search,
-    SearchAnswer,
-    SearchedFix,
-    Witness,
-)
+from gradcheck_cli.domain.search import KINDS, Search, SearchAnswer, SearchedFix, Witness
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.formula import Argument, parse
@@ -36,11 +30,7 @@ class Searched:
     """The searches of one spec, and their results. `budget` is in seconds. Raises UsageError."""
 
     def __init__(
-        self,
-        spec: Spec,
-        budget: float,
-        options: RunOptions,
-        registered: Mapping[str, Registered],
+        self, spec: Spec, budget: float, options: RunOptions, registered: Mapping[str, Registered]
     ) -> None:
         self._spec = spec
         self._options = options

@@ -9,13 +9,7 @@ import pytest
 from gradcheck_cli.cli import listeners
 from gradcheck_cli.cli.listeners import Printer, Progress, SearchLine
 from gradcheck_cli.cli.outputs import Output
-from gradcheck_cli.domain.events import (
-    EngineReady,
-    Finished,
-    LayerUnderWay,
-    SpecFinished,
-    Started,
-)
+from gradcheck_cli.domain.events import EngineReady, Finished, LayerUnderWay, SpecFinished, Started
 from gradcheck_cli.domain.layer import LayerProgress
 from gradcheck_cli.domain.search import Search, SearchAnswer, SearchProgress, Witness
 from gradcheck_cli.report import open_writer

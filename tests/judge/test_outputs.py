@@ -11,11 +11,7 @@ import pytest
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.truth import Cost
-from gradcheck_cli.judge.outputs import (
-    lost_rows,
-    output_findings,
-    worst_output,
-)
+from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
 from tests.judge.making import answer, block, case
 
 NAN, INF = np.nan, np.inf

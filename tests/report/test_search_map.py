@@ -6,14 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.search import (
-    Box,
-    ErrorLine,
-    Region,
-    Search,
-    SearchResult,
-    Witness,
-)
+from gradcheck_cli.domain.search import Box, ErrorLine, Region, Search, SearchResult, Witness
 from gradcheck_cli.report.search_map import axes_of, cells, searches_at, thin
 
 PLACE = ("torch", "float32")

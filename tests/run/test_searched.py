@@ -11,14 +11,7 @@ from gradcheck_cli.checks.protocol import Ask, drive
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.search import (
-    KINDS,
-    Region,
-    Search,
-    SearchAnswer,
-    SearchRequest,
-    Witness,
-)
+from gradcheck_cli.domain.search import KINDS, Region, Search, SearchAnswer, SearchRequest, Witness
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.finalize import Found, settle

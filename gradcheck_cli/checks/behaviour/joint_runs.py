@@ -11,14 +11,7 @@ import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bars, Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import layouts_of, of_inputs, of_upstream
-from gradcheck_cli.checks.behaviour.linear import (
-    factors,
-    linear,
-    not_zero,
-    sum_of,
-    times,
-    widened,
-)
+from gradcheck_cli.checks.behaviour.linear import factors, linear, not_zero, sum_of, times, widened
 from gradcheck_cli.checks.behaviour.memory import call_affects_next, kept_from_earlier
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.draws import generator

@@ -167,10 +167,7 @@ class Blame:
         return 0.0 if found is None else traced.of(found[0])
 
     def _as_in_reverse(
-        self,
-        finding: Finding,
-        renamed: Sequence[tuple[Finding, Finding]],
-        cause: Cause | None,
+        self, finding: Finding, renamed: Sequence[tuple[Finding, Finding]], cause: Cause | None
     ) -> Finding:
         """The finding of forward mode, with the code and cause of the same wrong number in reverse
         mode."""

@@ -183,11 +183,7 @@ class RuleFixes:
         return replace(found, constants={**lifted.constants, **found.constants})
 
     def _corrections(
-        self,
-        expression: Expression,
-        returned: Returned,
-        program: RuleProgram,
-        runs: Sequence[_Run],
+        self, expression: Expression, returned: Returned, program: RuleProgram, runs: Sequence[_Run]
     ) -> Iterator[Correction]:
         points = [{**program.constants, **run.point} for run in runs]
         right = [PlainFunction(program.program, "float64")(point) for point in points]

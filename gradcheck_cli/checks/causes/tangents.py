@@ -8,11 +8,7 @@ from contextlib import closing
 
 import numpy as np
 
-from gradcheck_cli.checks.causes.framework_rules import (
-    OWN_SECONDS,
-    as_call,
-    steps_and_leaves,
-)
+from gradcheck_cli.checks.causes.framework_rules import OWN_SECONDS, as_call, steps_and_leaves
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.custom import CustomCall

@@ -12,11 +12,7 @@ from gradcheck_cli.engines.reference.engine import ReferenceEngine
 
 
 def graph_with_numbers(
-    program: Program,
-    values: Values,
-    wrt: tuple[str, ...],
-    dtype: str,
-    mode: Mode = "reverse",
+    program: Program, values: Values, wrt: tuple[str, ...], dtype: str, mode: Mode = "reverse"
 ) -> Graph | Failure:
     """The graph of a run in `dtype`, or the failure of the run. Cotangents are derivatives of the
     sum of the output; tangents are derivatives with respect to the first entry of `wrt[0]`."""

@@ -379,12 +379,7 @@ class Rounding:
         return noise
 
     def _changes(
-        self,
-        k: int,
-        every: Mapping[str, Errors],
-        sums: Mapping[str, Float],
-        move: float,
-        draw: int,
+        self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float], move: float, draw: int
     ) -> dict[str, tuple[Float, float]]:
         """How far the remaining entries (c,) of row k @ J move when every number moves by this part
         of itself, and how far an entry of the leaf usually moves, since a single move along random

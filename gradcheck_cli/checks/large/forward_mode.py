@@ -21,11 +21,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
-from gradcheck_cli.truth.layers.callables import (
-    half_ulp_moves,
-    is_confirmed,
-    ulp_perturbed,
-)
+from gradcheck_cli.truth.layers.callables import half_ulp_moves, is_confirmed, ulp_perturbed
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.probes import moves

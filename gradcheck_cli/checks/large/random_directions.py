@@ -24,11 +24,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.thresholds import (
-    FIRST_ORDER_SLACK,
-    ROUNDINGS,
-    Step,
-)
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS, Step
 from gradcheck_cli.truth.layers.bisect_entries import Search
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.corners import is_corner_along

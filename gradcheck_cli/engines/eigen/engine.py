@@ -92,13 +92,7 @@ class EigenEngine(AnsweringEngine):
                 path[name].append(values[name])
                 values[name] = np.asarray(x - rate * tangents.reshape(x.shape), dtype=np.float64)
 
-    def _library(
-        self,
-        program: Program,
-        values: Values,
-        dtype: str,
-        rounding: str,
-    ) -> Library:
+    def _library(self, program: Program, values: Values, dtype: str, rounding: str) -> Library:
         from gradcheck_cli.engines.eigen.compiling import Library, compiled
         from gradcheck_cli.engines.eigen.diagnostics import CompileError
         from gradcheck_cli.engines.eigen.writing import write

@@ -328,10 +328,7 @@ def _gradient(
 
 
 def _recorded(
-    recorder: Recorder,
-    derivative: Callable[..., list[Any]],
-    arrays: Sequence[Any],
-    place: int,
+    recorder: Recorder, derivative: Callable[..., list[Any]], arrays: Sequence[Any], place: int
 ) -> Execution:
     execution = recorder.execution
     execution.output, execution.target = recorder.record(derivative, arrays)

@@ -267,10 +267,7 @@ class FrameworkLayer(ABC):
         return tuple(outputs)
 
     def cotangents(
-        self,
-        row: Array,
-        used: Sequence[str] | None = None,
-        layout: Layout = "contiguous",
+        self, row: Array, used: Sequence[str] | None = None, layout: Layout = "contiguous"
     ) -> list[Any]:
         """The parts of a row (m,) that belong to each output."""
         cotangents: list[Any] = []

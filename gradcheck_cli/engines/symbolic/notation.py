@@ -206,11 +206,7 @@ def _mpmath_printer() -> Any:
 
 
 def _module(
-    printer: Any,
-    name: str,
-    inputs: Sequence[str],
-    output: Array,
-    gradients: Values,
+    printer: Any, name: str, inputs: Sequence[str], output: Array, gradients: Values
 ) -> str:
     value = _nested(printer, output)
     slopes = {key: _nested(printer, array) for key, array in gradients.items()}

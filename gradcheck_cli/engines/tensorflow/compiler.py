@@ -10,14 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, TypeGuard
 
-from gradcheck_cli.engines.derivatives import (
-    Arrays,
-    Closure,
-    Function,
-    Movable,
-    Moved,
-    VJPFunction,
-)
+from gradcheck_cli.engines.derivatives import Arrays, Closure, Function, Movable, Moved, VJPFunction
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent

@@ -17,13 +17,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.custom import (
-    MOST_CALLS,
-    CustomCall,
-    IsolatedCall,
-    Passes,
-    Path,
-)
+from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes, Path
 from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.state import Found, HeldVariable

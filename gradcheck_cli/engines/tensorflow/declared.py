@@ -15,13 +15,7 @@ from tensorflow.python.ops import custom_gradient
 from gradcheck_cli.domain.dtypes import Array, are_equal
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.declared import (
-    Declared,
-    Given,
-    Pull,
-    joined_results,
-    separate,
-)
+from gradcheck_cli.engines.layer.declared import Declared, Given, Pull, joined_results, separate
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import (

@@ -12,13 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.declared import (
-    Declared,
-    Given,
-    Pull,
-    joined_results,
-    separate,
-)
+from gradcheck_cli.engines.layer.declared import Declared, Given, Pull, joined_results, separate
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
     applied,

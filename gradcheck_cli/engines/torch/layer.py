@@ -573,9 +573,7 @@ class TorchSubject(LayerSubject):
                 raise
 
     def _beside_zeros(
-        self,
-        many: Sequence[Values],
-        pushed: Callable[[Values], Array | None],
+        self, many: Sequence[Values], pushed: Callable[[Values], Array | None]
     ) -> list[Array | Unsupported | None]:
         """The jvps of `jvps`, each computed by `pushed`. Zero tangents of other leaves change
         nothing unless the derivative with respect to one of them is infinite or fails; in that case

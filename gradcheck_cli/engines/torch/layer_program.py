@@ -56,10 +56,7 @@ _SAME_ARRAY = frozenset(("aten.detach.default", "aten.lift_fresh.default"))
 
 
 def layer_program(
-    wide: LayerSubject,
-    narrow: LayerSubject,
-    searched: Sequence[str],
-    points: Sequence[Values],
+    wide: LayerSubject, narrow: LayerSubject, searched: Sequence[str], points: Sequence[Values]
 ) -> GradientProgram:
     """The operations of the layer for its value and its whole gradient, valid for all values of the
     inputs `searched`. The layer is recorded in float64 (`wide`) and compared with runs in its dtype
@@ -76,10 +73,7 @@ def layer_program(
 
 
 def _program(
-    wide: LayerSubject,
-    narrow: LayerSubject,
-    searched: Sequence[str],
-    points: Sequence[Values],
+    wide: LayerSubject, narrow: LayerSubject, searched: Sequence[str], points: Sequence[Values]
 ) -> GradientProgram:
     _refuse_unknown_rounding(narrow, searched)
     _refuse_effects(narrow)
@@ -151,10 +145,7 @@ class _Run:
     """
 
     def __init__(
-        self,
-        subject: LayerSubject,
-        at: Values,
-        recorder: TorchRecorder | None = None,
+        self, subject: LayerSubject, at: Values, recorder: TorchRecorder | None = None
     ) -> None:
         self.results: list[int | None] = []
         self.leaves: dict[str, int | None] = {}

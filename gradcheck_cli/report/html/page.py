@@ -21,12 +21,7 @@ from gradcheck_cli.report.html.section import WORDS, section
 from gradcheck_cli.report.numbers import seconds
 from gradcheck_cli.report.status import mark_of
 from gradcheck_cli.report.style import plain_lines
-from gradcheck_cli.report.summary import (
-    finding_counts,
-    set_aside_words,
-    status_count,
-    summary_line,
-)
+from gradcheck_cli.report.summary import finding_counts, set_aside_words, status_count, summary_line
 from gradcheck_cli.report.window import TAB
 
 BUDGET = 4_500_000

@@ -55,12 +55,7 @@ class PairCode(LayerCode):
     order: tuple[str, ...]
 
     def run(
-        self,
-        name: str,
-        bar: str,
-        index: tuple[int, ...],
-        floating: Sequence[str],
-        part: str = "",
+        self, name: str, bar: str, index: tuple[int, ...], floating: Sequence[str], part: str = ""
     ) -> str:
         """The statements that set `computed`: an entry of the gradient of an input, or its `part`
         (".real", ".imag"). `bar` sets the upstream gradient `y_bar`; `floating` are the inputs that

@@ -54,11 +54,7 @@ class Process:
     """
 
     def __init__(
-        self,
-        target: str,
-        show_output: bool,
-        placement: Placement = HOST,
-        folder: str | None = None,
+        self, target: str, show_output: bool, placement: Placement = HOST, folder: str | None = None
     ) -> None:
         if folder is not None or placement != HOST:
             where = () if placement == HOST else (placement.device, placement.matmul)

@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.search.enclosures.array_rules import (
-    accumulated,
-    as_enclosed,
-    in_lines,
-    no_rule,
-)
+from gradcheck_cli.search.enclosures.array_rules import accumulated, as_enclosed, in_lines, no_rule
 from gradcheck_cli.search.enclosures.enclosed import (
     Bounds,
     Enclosed,

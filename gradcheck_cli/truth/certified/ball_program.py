@@ -67,12 +67,7 @@ class BallProgram:
     def __call__(self, *xs: Any) -> Any:
         return self._run(xs)
 
-    def _run(
-        self,
-        xs: Sequence[Any],
-        ties: Ties | None = None,
-        unknown: bool = False,
-    ) -> Any:
+    def _run(self, xs: Sequence[Any], ties: Ties | None = None, unknown: bool = False) -> Any:
         given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
         inputs = (given[name] for name in self.program.inputs)
         (output,) = self._nodes.outputs(inputs, ties, unknown, self._still)

@@ -126,10 +126,7 @@ class _Ziv(ABC):
     """Arrays of numbers that are enclosed at growing precision until each is narrow."""
 
     def __init__(
-        self,
-        request: TruthRequest,
-        function: BallProgram,
-        shapes: Mapping[str, tuple[int, int]],
+        self, request: TruthRequest, function: BallProgram, shapes: Mapping[str, tuple[int, int]]
     ) -> None:
         self._fmt = FORMATS[request.dtype]
         self._function = function
@@ -292,11 +289,7 @@ class Blocks(_Ziv):
     _by_entries = True  # a tie spoils only the entries that depend on it
 
     def __init__(
-        self,
-        request: TruthRequest,
-        function: BallProgram,
-        mode: Mode,
-        projection: Projection,
+        self, request: TruthRequest, function: BallProgram, mode: Mode, projection: Projection
     ) -> None:
         super().__init__(request, function, block_shapes(request, mode))
         self._wrt = request.wrt

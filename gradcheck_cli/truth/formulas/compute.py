@@ -317,10 +317,7 @@ def _structural(work: Work, certificate: Certificate | None) -> Array | bool:
 
 
 def _hulls(
-    work: Work,
-    mode: Mode,
-    blocks: dict[tuple[str, str], TruthBlock],
-    limits: Limiting | None,
+    work: Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock], limits: Limiting | None
 ) -> tuple[Hull, ...]:
     """Hulls along directions through all entries at kinks, if there are several."""
     projection = work.request.projections[mode]

@@ -267,12 +267,7 @@ def _noise(
 
 
 def _take(
-    work: Work,
-    mode: Mode,
-    projection: Projection,
-    exact: Sampled,
-    rounded: Sampled,
-    second: bool,
+    work: Work, mode: Mode, projection: Projection, exact: Sampled, rounded: Sampled, second: bool
 ) -> dict[str, Differences]:
     """Take the differences of every block of a mode. A column is an entry, or a direction if
     columns are given."""

@@ -226,11 +226,7 @@ class SecondTruth:
         return blocks, reasons
 
     def _block(
-        self,
-        key: tuple[str, str],
-        own: Array,
-        found: Differences,
-        weights: Weights | None,
+        self, key: tuple[str, str], own: Array, found: Differences, weights: Weights | None
     ) -> tuple[TruthBlock, str]:
         zeros = np.zeros(own.shape)
         rounding = Rounding(zeros, zeros, zeros)

@@ -28,13 +28,7 @@ from gradcheck_cli.truth.numerics.differences import (
 )
 from gradcheck_cli.truth.numerics.directions import steepest_of
 from gradcheck_cli.truth.numerics.probes import parts
-from gradcheck_cli.truth.numerics.verify_first import (
-    FEWER,
-    Probe,
-    bends,
-    even,
-    laddered,
-)
+from gradcheck_cli.truth.numerics.verify_first import FEWER, Probe, bends, even, laddered
 
 STRIDE = 5  # levels from one look to the next, which leave 1 of 32 kinks
 BY_CHANCE = 8  # outputs that may all have to wait once more

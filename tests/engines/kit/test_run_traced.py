@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import (
-    SECOND,
-    Evaluation,
-    Projection,
-    TraceRequest,
-    order_of,
-)
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Projection, TraceRequest, order_of
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 

@@ -7,13 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.reference_engine.samples.drawing import (
-    REAL,
-    Sample,
-    any_shape,
-    any_sizes,
-    unary,
-)
+from tests.reference_engine.samples.drawing import REAL, Sample, any_shape, any_sizes, unary
 
 
 def call(**keywords: Any) -> Sample:

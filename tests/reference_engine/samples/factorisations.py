@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.reference_engine.samples.drawing import Array, Draw, Sample, one
-from tests.reference_engine.samples.matrices import (
-    POSITIVE_DEFINITE,
-    REGULAR,
-    any_square,
-    squares,
-)
+from tests.reference_engine.samples.matrices import POSITIVE_DEFINITE, REGULAR, any_square, squares
 
 Shape = tuple[int, ...]
 RECTANGLES: tuple[Shape, ...] = (

@@ -7,13 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.reference_engine.samples.drawing import (
-    AWAY_FROM_ZERO,
-    Array,
-    Sample,
-    any_broadcast,
-    one,
-)
+from tests.reference_engine.samples.drawing import AWAY_FROM_ZERO, Array, Sample, any_broadcast, one
 
 Shape = tuple[int, ...]
 

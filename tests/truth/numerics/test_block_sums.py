@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from gradcheck_cli.truth.numerics.block_sums import (
-    BLOCK,
-    FEW,
-    block_sums,
-    count,
-    usual_size,
-)
+from gradcheck_cli.truth.numerics.block_sums import BLOCK, FEW, block_sums, count, usual_size
 
 SIZE = FEW + 3 * BLOCK + 5
 NUMBERS = np.random.default_rng(0).standard_normal(SIZE)

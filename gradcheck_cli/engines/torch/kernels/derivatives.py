@@ -101,13 +101,7 @@ def _as_the_kernel_has_it(g: Any, x: Any, mean: Any, scale: Any, axes: tuple[int
 
 
 def _nll(
-    g: Any,
-    log_p: Any,
-    labels: Any,
-    weight: Any,
-    reduction: int,
-    ignore_index: int,
-    total: Any,
+    g: Any, log_p: Any, labels: Any, weight: Any, reduction: int, ignore_index: int, total: Any
 ) -> Any:
     axis = min(log_p.ndim - 1, 1)
     kept = labels != ignore_index
