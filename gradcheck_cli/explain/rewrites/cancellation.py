@@ -102,19 +102,9 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(b ** 2 + 1) - b", "1 / (sqrt(b ** 2 + 1) + b)", "b > 0"),
     rule("sqrt(b ** 2 - 1) - b", "-1 / (sqrt(b ** 2 - 1) + b)", "b > 1"),
     rule("sqrt(x ** 2 + y) - abs(x)", "y / (sqrt(x ** 2 + y) + abs(x))", "x != 0"),
-    rule(
-        "sqrt(x) / sqrt(y) - 1",
-        "(x - y) / (sqrt(y) * (sqrt(x) + sqrt(y)))",
-        "x > 0",
-        "y > 0",
-    ),
+    rule("sqrt(x) / sqrt(y) - 1", "(x - y) / (sqrt(y) * (sqrt(x) + sqrt(y)))", "x > 0", "y > 0"),
     rule("sqrt(b ** 2 + y) + b", "y / (sqrt(b ** 2 + y) - b)", "b < 0"),
-    rule(
-        "x ** n - y ** n",
-        "y ** n * expm1(n * log1p((x - y) / y))",
-        "x > 0",
-        "y > 0",
-    ),
+    rule("x ** n - y ** n", "y ** n * expm1(n * log1p((x - y) / y))", "x > 0", "y > 0"),
     rule("x ** 2 / y", "x * (x / y)"),
     divided_through,
     rule(
@@ -159,11 +149,7 @@ RULES: tuple[Rewrite, ...] = (
     ),
     rule("1 - a / (a + b)", "b / (a + b)"),
     rule("1 - 1 / (1 + x)", "x / (1 + x)"),
-    rule(
-        "1 - x / sqrt(x ** 2 + y)",
-        "y / (sqrt(x ** 2 + y) * (sqrt(x ** 2 + y) + x))",
-        "x > 0",
-    ),
+    rule("1 - x / sqrt(x ** 2 + y)", "y / (sqrt(x ** 2 + y) * (sqrt(x ** 2 + y) + x))", "x > 0"),
     rule("a / b - log(a / b) - 1", "(a - b) / b - log1p((a - b) / b)", "a / b > 0"),
     rule(
         "acos((a ** 2 + b ** 2 - e ** 2) / (2 * a * b))",

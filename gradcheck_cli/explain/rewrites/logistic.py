@@ -152,14 +152,8 @@ RULES: tuple[Rewrite, ...] = (
     rule("sigmoid(x) / sigmoid(-x)", "exp(x)"),
     rule("logit(sigmoid(x))", "x"),
     rule("bce(sigmoid(z), y, **K)", "bce_with_logits(z, y, **K)"),
-    rule(
-        "bce(sigmoid(z), y, reduction='mean')",
-        "mean(y * softplus(-z) + (1 - y) * softplus(z))",
-    ),
-    rule(
-        "bce(sigmoid(z), y, reduction='sum')",
-        "sum(y * softplus(-z) + (1 - y) * softplus(z))",
-    ),
+    rule("bce(sigmoid(z), y, reduction='mean')", "mean(y * softplus(-z) + (1 - y) * softplus(z))"),
+    rule("bce(sigmoid(z), y, reduction='sum')", "sum(y * softplus(-z) + (1 - y) * softplus(z))"),
     rule(
         "y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))",
         "-y * softplus(-z) - (1 - y) * softplus(z)",
@@ -171,11 +165,7 @@ RULES: tuple[Rewrite, ...] = (
         "(y == 0) | (y == 1)",
     ),
     rule("sigmoid(a) - sigmoid(b)", "-sigmoid(a) * sigmoid(-b) * expm1(b - a)"),
-    rule(
-        "log(sigmoid(a) - sigmoid(b))",
-        "log1mexp(a - b) - softplus(-a) - softplus(b)",
-        "a > b",
-    ),
+    rule("log(sigmoid(a) - sigmoid(b))", "log1mexp(a - b) - softplus(-a) - softplus(b)", "a > b"),
     rule("(1 - sigmoid(x)) ** n", "exp(-n * softplus(x))"),
     rule("(1 - sigmoid(x)) ** y", "exp(-y * softplus(x))"),
     softmax_by_hand,

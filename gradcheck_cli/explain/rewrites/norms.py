@@ -155,20 +155,12 @@ RULES: tuple[Rewrite, ...] = (
     scaled_root_of_squares,
     scaled_root_of_powers,
     rule("(a ** 2 + b ** 2) / e ** 2", "(a / e) ** 2 + (b / e) ** 2"),
-    rule(
-        "a + b - 2 * sqrt(a * b)",
-        "((a - b) / (sqrt(a) + sqrt(b))) ** 2",
-        "a > 0",
-        "b > 0",
-    ),
+    rule("a + b - 2 * sqrt(a * b)", "((a - b) / (sqrt(a) + sqrt(b))) ** 2", "a > 0", "b > 0"),
     rule(
         "mean(x ** 2, axis=A, keepdims=B) - mean(x, axis=A, keepdims=B) ** 2",
         "mean((x - mean(x, axis=A, keepdims=True)) ** 2, axis=A, keepdims=B)",
     ),
-    rule(
-        "sum(a ** 2, **K) + sum(b ** 2, **K) - 2 * sum(a * b, **K)",
-        "sum((a - b) ** 2, **K)",
-    ),
+    rule("sum(a ** 2, **K) + sum(b ** 2, **K) - 2 * sum(a * b, **K)", "sum((a - b) ** 2, **K)"),
     rule("sqrt(relu(x))", _SAFE_ROOT, kink="0 where x <= 0"),
     rule("sqrt(x)", _SAFE_ROOT, "x >= 0", kink="0 where x == 0", broad=True),
     rule("x ** 2 / y ** 2", "(x / y) ** 2"),
@@ -178,9 +170,7 @@ RULES: tuple[Rewrite, ...] = (
     mean_of_squares,
     rule("acos(cos(x))", "abs(x)", "abs(x) <= 3.14159"),
     rule(
-        "acos(a / sqrt(a ** 2 + b ** 2 + e ** 2))",
-        "atan2(hypot(b, e), a)",
-        "(b != 0) | (e != 0)",
+        "acos(a / sqrt(a ** 2 + b ** 2 + e ** 2))", "atan2(hypot(b, e), a)", "(b != 0) | (e != 0)"
     ),
     rule("acos(a / sqrt(a ** 2 + b ** 2))", "atan2(abs(b), a)", "b != 0"),
     rule("norm(x, ord=2, axis=A, keepdims=B) ** 2", "sum(x ** 2, axis=A, keepdims=B)"),

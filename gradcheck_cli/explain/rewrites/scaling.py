@@ -31,14 +31,7 @@ Degrees = Mapping[Expr, float]
 """For each input, the degree of a value: it grows by this power of the input's factor."""
 _NOTHING: Degrees = {}
 
-_POWERS = {
-    "square": 2.0,
-    "var": 2.0,
-    "sqrt": 0.5,
-    "rsqrt": -0.5,
-    "reciprocal": -1.0,
-    "cbrt": 1 / 3,
-}
+_POWERS = {"square": 2.0, "var": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "cbrt": 1 / 3}
 _WORDS = {
     "same": """
         abs add broadcast_to concatenate cumsum diag expand_dims flip getitem hypot max maximum mean

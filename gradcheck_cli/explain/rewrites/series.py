@@ -201,12 +201,7 @@ RULES: tuple[Rewrite, ...] = (
     Series("(exp(x) - 1) / x", _EXPREL, step=1),
     Series("expm1(x) / x", _EXPREL, step=1),
     Series(
-        "expm1(x * y) / x",
-        _EXPREL,
-        step=1,
-        argument="x * y",
-        front="y",
-        far="y * expm1(u) / u",
+        "expm1(x * y) / x", _EXPREL, step=1, argument="x * y", front="y", far="y * expm1(u) / u"
     ),
     Series(
         "(exp(a * x) - exp(b * x)) / x",
