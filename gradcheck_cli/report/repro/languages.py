@@ -20,17 +20,17 @@ class Language:
     imports: str
     version: str
     array: str
-    product: str
-    total: str
     number: str
     numbers: str
-    compiled: str
-    uncompiled: str
-    dtype: str
-    joined: str
-    pairs: str
-    reverse: str
-    forward: str
+    product: str = ""
+    total: str = ""
+    compiled: str = ""
+    uncompiled: str = ""
+    dtype: str = ""
+    joined: str = ""
+    pairs: str = ""
+    reverse: str = ""
+    forward: str = ""
     before: str = ""
 
 
@@ -208,17 +208,8 @@ _NUMPY = Language(
     imports="import numpy as np",
     version='"numpy", np.__version__',
     array="np.array({value}, dtype=np.{dtype})",
-    product="",
-    total="",
     number="float({array})",
     numbers="np.ravel({array}).tolist()",
-    compiled="",
-    uncompiled="",
-    dtype="",
-    joined="",
-    pairs="",
-    reverse="",
-    forward="",
 )
 """It has no derivatives: a script calls the layer's own backward."""
 
