@@ -138,11 +138,7 @@ class _Batching:
     # Rows of several arrays.
 
     def _along_axis(self, node: Node) -> Node:
-        """A row of arrays of one rank along an axis."""
-        axis = {"axis": node.keywords["axis"] % self._ranks(node)[0] + 1}
-        return self._like(node, [self._spread(i) for i in node.args], axis)
-
-    def _joined(self, node: Node) -> Node:
+        """A row of arrays of one rank along an axis, of which a stack has one more."""
         rank = self._ranks(node)[0] + (node.op == "stack")
         axis = {**node.keywords, "axis": node.keywords["axis"] % rank + 1}
         return self._like(node, [self._spread(i) for i in node.args], axis)
@@ -303,8 +299,8 @@ _RULES: dict[str, Callable[[_Batching, Node], Node]] = {
     "take_along_axis": _Batching._along_axis,
     "scatter_add": _Batching._along_axis,
     "take": _Batching._batched_take,
-    "concatenate": _Batching._joined,
-    "stack": _Batching._joined,
+    "concatenate": _Batching._along_axis,
+    "stack": _Batching._along_axis,
     "broadcast_to": _Batching._broadcast,
     "reshape": _Batching._reshaped,
     "getitem": _Batching._item,
