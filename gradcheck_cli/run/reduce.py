@@ -18,10 +18,11 @@ from itertools import islice
 
 import numpy as np
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.engines import FRAMEWORK_OF
 from gradcheck_cli.domain.events import Finished, SpecFinished
-from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Input, Spec
@@ -30,6 +31,7 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.formula.folding import folded_statements
 from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.run.lift import inputs_of, lift
+from gradcheck_cli.run.plan import TIMEOUT_S
 from gradcheck_cli.run.session import run
 from gradcheck_cli.run.workers.pool import Pool
 
@@ -37,6 +39,8 @@ TOGETHER = 4
 """The most formulas that are run at once; of those that keep the finding, the first is taken. After
 a step that was taken it is one, as the next one often is, too, and what is compiled costs seconds;
 then twice as many each time."""
+
+LEAST_S = 1.0  # for a step that begins within the budget
 
 _DIGITS = (1, 2, 4)
 
@@ -119,7 +123,8 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool, until: float) -> R
             together = min(2 * together, TOGETHER)
             seen.update(map(_key, batch))
             tried += len(batch)
-            results = _findings([made for _, made in batch], options, pool)
+            hurried = _within(options, best, until)
+            results = _findings([made for _, made in batch], hurried, pool)
             for (text, made), findings in zip(batch, results, strict=True):
                 kept = _finding_to_keep(findings, best.finding.code)
                 if kept is not None:
@@ -129,6 +134,17 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool, until: float) -> R
         if taken is None:
             return replace(best, tried=tried)
         best = taken
+
+
+def _within(options: RunOptions, best: Reduced, until: float) -> RunOptions:
+    """The options with a time limit for the next step that ends with the budget. (A step that does
+    not finish has lost its finding, unless that is the finding.)"""
+    left = until - time.monotonic()
+    if left >= options.timeout.resolve(best.spec.timeout, TIMEOUT_S):
+        return options
+    if best.finding.code == Codes.ENGINE_TIMED_OUT:
+        return options
+    return replace(options, timeout=Layered(override=max(left, LEAST_S)))
 
 
 def _key(made: tuple[str, Spec]) -> str:

@@ -183,3 +183,23 @@ def test_after_a_step_one_formula_is_run_and_then_ever_more(
     for (size, kept), following in pairwise(batches[2:]):
         assert following[0] == 1 if kept else following[0] <= 2 * size
     assert max(sizes) == TOGETHER
+
+
+@pytest.mark.parametrize("code", ["GC101", "GC703"])
+def test_a_step_has_no_more_time_than_is_left(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that takes too long has lost the finding, unless it is about the time."""
+    limits: list[float | None] = []
+
+    def ran(specs: Sequence[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:
+        limits.append(options.timeout.override)
+        return [(replace(FINDING, code=code),) if len(limits) < 3 else ()] * len(specs)
+
+    monkeypatch.setattr(reducing, "_findings", ran)
+    spec = spec_of("sum(sin(exp(x)))", {"x": [0.123] * 9})
+    for budget, least in ((30.0, 1.0), (1e9, None)):
+        limits.clear()
+        reduce(spec, code, OPTIONS, budget)
+        steps = limits[2:]  # without the runs that find what is kept
+        assert len(steps) > 3
+        hurried = least is not None and code != "GC703"
+        assert all((one is not None and 1.0 <= one <= budget) == hurried for one in steps)
