@@ -376,7 +376,8 @@ class _AnywhereLifting(_Lifting):
         if self._is_choice(step) and step.of_choices is not None:
             step.exact = step.of_choices
         super()._step(step)
-        self._lost.update(slot for slot in step.results if slot not in self._symbols)
+        values = self._execution.values
+        self._lost.update(s for s in step.results if s not in self._symbols and values(s).size)
 
     def _write_constant(self, step: Step) -> None:
         """Writes a step on constants, unless it is exact in every dtype, as 3 * 1 is, and a step

@@ -257,6 +257,34 @@ def _transposed_convolution(
     return _channels_last(convolution(spread(y, steps), weight, ones, around, ones, 1), data_format)
 
 
+def _weight_of_convolution(
+    x: Any,
+    sizes: Any,
+    y: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any = "NHWC",
+    dilations: Any = None,
+    **how: Any,
+) -> Any:
+    """The vjp of a convolution with respect to its weight, which has these sizes."""
+    x, y = _channels_first(x, data_format), _channels_first(y, data_format)
+    spatial = x.ndim - 2
+    steps = _inner_of(strides, data_format)
+    wide = [1] * spatial if dilations is None else _inner_of(dilations, data_format)
+    if x.shape[1] != sizes[-2]:
+        raise TypeError("only convolutions of one group are supported")
+    reach = [(k - 1) * d + 1 for k, d in zip(sizes[:spatial], wide, strict=True)]
+    around = _paddings(padding, x.shape[2:], reach, steps)
+    # what a stride leaves over at the end is no part of a window
+    covers = [(n - 1) * s + k for n, s, k in zip(y.shape[2:], steps, reach, strict=True)]
+    sides = zip(around, covers, x.shape[2:], strict=True)
+    around = [(before, cover - before - n) for (before, _), cover, n in sides]
+    x, y = (row("transpose")(one, axes=(1, 0, *range(2, spatial + 2))) for one in (x, y))
+    weight = convolution(x, y, wide, around, steps, 1)
+    return row("transpose")(weight, axes=(*range(2, spatial + 2), 0, 1))
+
+
 def _pool(reduce: str) -> Kernel:
     def kernel(
         x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any = "NHWC", **how: Any
@@ -383,6 +411,7 @@ KERNELS: dict[str, Kernel] = {
     ),
     **{"Conv2D": _convolution, "Conv3D": _convolution},
     **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed_convolution),
+    **dict.fromkeys(("Conv2DBackpropFilter", "Conv3DBackpropFilterV2"), _weight_of_convolution),
     "DepthwiseConv2dNative": lambda *xs, **how: _convolution(*xs, by_channel=True, **how),
     **{"MaxPool": _pool("max"), "MaxPool3D": _pool("max")},
     **{"AvgPool": _pool("mean"), "AvgPool3D": _pool("mean")},

@@ -94,6 +94,20 @@ def decomposed(x: Any) -> Any:
     return s * u + v * sizes + z, q @ r**2, tf.linalg.pinv(x[:2])
 
 
+def by_weight(x: Any) -> Any:
+    """A convolution's derivative by its weight; a column of x is in no window."""
+    weight = tf.reshape(x[:, :3], (3, 2, 2, 2))
+    found = []
+    for strides, padding in (([1, 2, 1, 1], "SAME"), ([1, 1, 3, 1], "VALID")):
+        y = tf.nn.conv2d(x, weight, strides, padding)
+        found.append(
+            tf.raw_ops.Conv2DBackpropFilter(
+                input=x, filter_sizes=(3, 2, 2, 2), out_backprop=y, strides=strides, padding=padding
+            )
+        )
+    return tuple(found)
+
+
 LAYERS: dict[str, Callable[..., Any]] = {
     "dense": lambda x: tf.tanh(tf.nn.bias_add(x @ x, x[0])),
     **{"attention": attention, "cell": cell, "normalised": normalised, "losses": losses},
@@ -120,6 +134,7 @@ LAYERS: dict[str, Callable[..., Any]] = {
 OF_IMAGES: dict[str, Callable[..., Any]] = {
     "convolution": lambda x: tf.nn.conv2d(x, tf.reshape(x[:, :3], (3, 2, 2, 2)), [2, 1], "SAME"),
     "dilated": lambda x: tf.nn.conv2d(x, tf.reshape(x[:, :2], (2, 2, 1, 4)), 1, "VALID", None, 2),
+    "by weight": by_weight,
     "by channel": lambda x: tf.nn.depthwise_conv2d(
         x, tf.reshape(x[:, :2], (2, 2, 2, 2)), [1, 1, 1, 1], "SAME"
     ),
