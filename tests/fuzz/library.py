@@ -38,13 +38,9 @@ def _softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _erf(x: Any) -> Any:
+def _in_float64(function: Any) -> Callable[[Any], Any]:
     """To the digits of float64."""
-    return scipy.special.erf(np.asarray(x, np.float64)).astype(x.dtype)
-
-
-def _erfc(x: Any) -> Any:
-    return scipy.special.erfc(np.asarray(x, np.float64)).astype(x.dtype)
+    return lambda x: function(np.asarray(x, np.float64)).astype(x.dtype)
 
 
 def _log_sigmoid(x: Any) -> Any:
@@ -55,7 +51,8 @@ def _log_sigmoid(x: Any) -> Any:
 class Function:
     """A kernel, its name in the framework, the right function, and where it is measured.
     `several`: it is made of several functions, and off by a part of the result, as of a number
-    whose ulp is least. `within`: in how many ulps it is between these ends, in float32 alone."""
+    whose ulp is least. `within`: in how many ulps it is between these ends, in float32 alone,
+    where smaller results count as `at_least`."""
 
     kernel: str
     name: str
@@ -65,6 +62,7 @@ class Function:
     of: tuple[Any, ...] = ()
     several: bool = False
     within: float = 0.0
+    at_least: float = 0.0
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -107,8 +105,10 @@ _RANGES = {
     "atan": (np.arctan, -1e9, 1e9),
     "sin": (np.sin, -1e5, 1e5),
     "cos": (np.cos, -1e5, 1e5),
-    "erf": (_erf, -4.0, 4.0),
-    "erfc": (_erfc, -9.0, 9.0),
+    "erf": (_in_float64(scipy.special.erf), -4.0, 4.0),
+    "erfc": (_in_float64(scipy.special.erfc), -9.0, 9.0),
+    "lgamma": (_in_float64(scipy.special.gammaln), 1e-30, 1e30),
+    "digamma": (_in_float64(scipy.special.psi), 1e-30, 1e30),
     "reciprocal": (lambda x: 1 / x, 1e-30, 1e30),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30),
 }
@@ -118,6 +118,8 @@ _IN_JAX = {
     "erf": "lax.erf",
     "erfc": "lax.erfc",
     "rsqrt": "lax.rsqrt",
+    "lgamma": "lax.lgamma",
+    "digamma": "lax.digamma",
 }
 _KERNELS = {("jax", "sigmoid"): "logistic"}
 _POWERS = (0.5, -1.5, 3.5, 29.5, -95.5)
@@ -137,7 +139,8 @@ def functions(engine: str) -> Mapping[str, Function]:
             found[name] = whole
         for least, most, within in PIECES.get(kernel, ()):
             ends = max(least, low), min(most, high)
-            piece = replace(whole, low=ends[0], high=ends[1], within=within)
+            of_1 = 1.0 if name.endswith("gamma") else 0.0
+            piece = replace(whole, low=ends[0], high=ends[1], within=within, at_least=of_1)
             found[f"{name} from {least:g} to {most:g}"] = piece
     kernel, path = ("pow", "numpy.power") if engine == "jax" else ("Pow", "math.pow")
     for p in _POWERS:
@@ -225,7 +228,7 @@ def worst(one: Function, dtype: str, every: int, engine: str = "torch") -> tuple
     for x in numbers(one, dtype, every):
         with np.errstate(all="ignore"):
             right = one.right(x.astype(wide))
-        mantissa, exponent = np.frexp(np.abs(right))
+        mantissa, exponent = np.frexp(np.maximum(np.abs(right), one.at_least))
         ulp = np.ldexp(
             2 * mantissa if one.several else np.ones(len(x), wide), exponent - 1 - digits
         )

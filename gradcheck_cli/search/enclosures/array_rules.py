@@ -21,6 +21,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     exact,
     literals,
     outward,
+    power_of_two_below,
     ranged,
     rounded,
     unrounded,
@@ -401,7 +402,10 @@ def accumulated(
     d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
     d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
     d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
-    a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
+    own = gamma * most
+    if count == 3:
+        own = np.minimum(own, _of_three(rounding, x, axes, total(x.a) + stays + own))
+    a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, own))
     apart, spaced = np.zeros(()), np.zeros((), np.bool_)
     if rounding.flush:  # partial sums are flushed, too, if the numbers cancel
         kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
@@ -417,6 +421,19 @@ def accumulated(
     mean = Enclosed(lo, hi, d, a / scale, bad, undefined, gap=apart)
     found = rounded(rounding, mean, relative=once, least=least, above=above, below=below)
     return relative(found)
+
+
+def _of_three(rounding: Rounding, x: Enclosed, axes: tuple[int, ...], off: Bounds) -> Bounds:
+    """The rounding errors of the sum of two of three numbers, and of that with the third one, in
+    any order. The computed sums are `off` by no more than that."""
+    found = np.zeros(off.size)
+    flat = [np.moveaxis(end, axes, range(-len(axes), 0)).reshape(-1, 3) for end in (x.lo, x.hi)]
+    whole = [np.sum(end, axis=1, keepdims=True) for end in flat]
+    pairs = (np.abs(all_of - end) for all_of, end in zip(whole, flat, strict=True))
+    slop = off.ravel() + 2.0**-50 * np.sum(np.maximum(*map(np.abs, flat)), axis=1)
+    for sizes in (np.maximum(*pairs), np.maximum(*map(np.abs, whole))):
+        found = found + rounding.unit * power_of_two_below(up(np.max(sizes, axis=1) + slop))
+    return np.nan_to_num(found, nan=np.inf).reshape(off.shape)
 
 
 @rule("sum")

@@ -205,15 +205,18 @@ class Rounding:
             return self
         return replace(self, library=2 * self.unit * ulps[self.unit < 2.0**-24])
 
+    def measured_over(self, x: Enclosed) -> Bounds:
+        """What was measured for this argument; infinite for others."""
+        error = np.where(x.bad, np.inf, x.error)
+        low, high = x.lo - error, x.hi + error
+        found = np.full(low.shape, np.inf)
+        for least, most, within in self.pieces:
+            found = np.where((low >= least) & (high <= most), np.minimum(found, within), found)
+        return found
+
     def library_over(self, x: Enclosed) -> Bounds | float:
         """`library` for this argument."""
-        found: Bounds | float = self.library
-        if self.pieces:
-            error = np.where(x.bad, np.inf, x.error)
-            low, high = x.lo - error, x.hi + error
-            for least, most, better in self.pieces:
-                found = np.where((low >= least) & (high <= most), np.minimum(found, better), found)
-        return found
+        return np.minimum(self.measured_over(x), self.library) if self.pieces else self.library
 
     @property
     def overflow(self) -> float:

@@ -49,15 +49,16 @@ select_n sign sin sinh slice sort split sqrt square squeeze stack stop_gradient 
 transpose unstack
 """
 _TENSORFLOW = """
-Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
-BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu
-EluGrad Equal Erf Erfc Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity
-Inv InvGrad IsFinite LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogMatrixDeterminant
-LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul MatrixBandPart MatrixDeterminant MatrixDiagPartV3
-MatrixDiagV3 MatrixInverse MatrixSolve Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg NotEqual
-Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad
-Reshape ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad
-Sign Sin Sinh Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
+Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e
+BesselI1 BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Conv2D Conv2DBackpropFilter
+Conv2DBackpropInput Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu EluGrad Equal Erf Erfc
+Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity Inv InvGrad IsFinite
+LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogMatrixDeterminant LogSoftmax LogicalAnd
+LogicalNot LogicalOr MatMul MatrixBandPart MatrixDeterminant MatrixDiagPartV3 MatrixDiagV3
+MatrixInverse MatrixSolve Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Pad
+PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Reshape
+ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin
+Sinh Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
 SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
 StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad TensorScatterAdd Tile Transpose
 Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
@@ -139,16 +140,22 @@ PIECES: Mapping[str, tuple[tuple[float, float, float], ...]] = {
     "exp": ((-80.0, 80.0, 1.0),),
     "log": ((0.0, 0.5, 1.0), (2.0, np.inf, 1.0)),
     "log1p": ((-0.125, 0.125, 0.75),),
-    "erfc": ((-np.inf, 0.25, 1.0), (-np.inf, 0.5, 2.0)),
+    "erfc": ((-np.inf, 0.25, 1.0), (-np.inf, 0.5, 2.0), (-np.inf, 1.0, 7.5), (1.0, 2.0, 4.25)),
     "Sin": ((-2.0, 2.0, 1.25), (-256.0, 256.0, 2.0)),
     "Cos": ((-2.0, 2.0, 1.25), (-256.0, 256.0, 2.0)),
     "Log": ((0.0, 0.5, 1.5), (2.0, np.inf, 1.5)),
     "Tanh": ((-1.0, 1.0, 2.0),),
     "Sigmoid": ((0.0, np.inf, 2.75),),
-    "Erfc": ((-np.inf, 0.25, 1.0), (-np.inf, 0.5, 2.0)),
+    "Erfc": ((-np.inf, 0.25, 1.0), (-np.inf, 0.5, 2.0), (-np.inf, 1.0, 7.5), (1.0, 2.0, 4.25)),
+    "lgamma": ((2.0**-6, 1024.0, 30.0),),
+    "digamma": ((2.0**-6, 1024.0, 14.0),),
+    "Lgamma": ((2.0**-6, 1024.0, 2.5), (0.25, 8.0, 1.3)),
+    "Digamma": ((2.0**-6, 1024.0, 12.0),),
 }
 """Arguments of float32 from the first number to the second, for which they were measured to be off
-by less, and within how many ulps they count as then."""
+by less, and within how many ulps they count as then. Functions of gamma, for the first interval in
+float64 as well, are off by so many ulps of 1 or of their larger numbers."""
+_OF_GAMMA = frozenset(("lgamma", "digamma", "Lgamma", "Digamma"))
 
 STEEPER_ULPS = {"Pow": 0.2}
 """ulps of float64 by which a power is worse for each 1 of its exponent's size, in addition to
@@ -246,8 +253,11 @@ def rounding_of(node: Node, rounding: Rounding, moves: bool) -> Rounding:
         ulps = LOOSE_ULPS[kernel][(unit <= 2.0**-24) + (unit < 2.0**-24)]
         steeper = 2 * unit * STEEPER_ULPS.get(kernel, 0.0) if unit < 2.0**-24 else 0.0
         rounding = replace(rounding, library=2 * unit * ulps, is_measured=True, steeper=steeper)
-    if kernel in PIECES and unit == 2.0**-24:
-        pieces = tuple((low, high, 2 * unit * ulps) for low, high, ulps in PIECES[kernel])
+    known = PIECES.get(kernel, ()) if unit == 2.0**-24 else ()
+    if unit < 2.0**-24 and kernel in _OF_GAMMA:
+        known = PIECES[kernel][:1]
+    if known:
+        pieces = tuple((low, high, 2 * unit * ulps) for low, high, ulps in known)
         rounding = replace(rounding, pieces=pieces)
     return rounding
 

@@ -70,11 +70,12 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("erfc")
 def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Its logarithm has a slope below 2 x + 1.13 in size for x above 0, and below 1.13 elsewhere.
-    It is computed by exp(-x^2), whose argument is rounded."""
+    It is computed by exp(-x^2), whose argument is rounded; near 0 that was measured, too."""
     e, far = error_of(x), np.maximum(x.hi, 0)
     ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
-    own = rounding.unit * (1 + far) ** 2
-    d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + 8 * own)
+    measured = rounding.measured_over(x)
+    own = np.where(np.isfinite(measured), measured, 8 * rounding.unit * (1 + far) ** 2)
+    d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + own)
     return library(rounding, x, _tails(ends, far), d, np.zeros(d.shape), within=(0.0, 2.0))
 
 
@@ -354,15 +355,17 @@ def _above_zero(
     rounding: Rounding, x: Enclosed, ends: tuple[Bounds, Bounds], steepest: Bounds, own: float
 ) -> Enclosed:
     """A function with a pole at 0 and a slope of at most `steepest`. Near its zeros its error is
-    `own` ulps of 1."""
+    `own` times that of a library function, of 1, or what was measured of 1 or of larger numbers."""
     e = error_of(x)
     pole = ~(x.lo > 0)
     bad = pole | ~(x.lo - e > 0)
-    a = up(np.where(e == 0, 0.0, e * steepest) + own * rounding.library)
+    measured = rounding.measured_over(x)
+    known = np.isfinite(measured)
+    a = up(np.where(e == 0, 0.0, e * steepest) + np.where(known, measured, own * rounding.library))
     a = np.where(bad | ~np.isfinite(a), np.inf, a)
     lo, hi = np.where(pole, -np.inf, ends[0]), np.where(pole, np.inf, ends[1])
     lo, hi = np.nan_to_num(lo, nan=-np.inf), np.nan_to_num(hi, nan=np.inf)
-    d = np.full(a.shape, 8 * rounding.library)
+    d = np.where(known, 0.0, np.full(a.shape, 8 * rounding.library))
     return library(rounding, x, (lo - 1e-14, hi + 1e-14), d, a, bad | np.isinf(a), pole)
 
 

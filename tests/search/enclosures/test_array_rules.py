@@ -251,3 +251,18 @@ def test_beside_what_is_never_true_no_tie_counts() -> None:
         both = RULES["logical_and"](rounding, *pair)
         assert both.tie.tolist() == [False, True, False]
         assert both.true.tolist() == [False, True, False]
+
+
+def test_a_sum_of_three_numbers_is_rounded_twice_in_any_order() -> None:
+    """Where they cancel, the last of both roundings is as small as the sum."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (5000, 3)).astype(np.float32)
+    x[:, 2] = -(x[:, 0] + x[:, 1]) * rng.choice([1.0, 0.999], 5000).astype(np.float32)
+    found = RULES["sum"](ROUNDING, between(x, x), axis=1)
+    right = np.sum(x.astype(np.float64), axis=1)
+    for one, other, last in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
+        computed = (x[:, one] + x[:, other]) + x[:, last]
+        assert np.all(np.abs(computed - right) <= found.d * np.abs(right) + found.a)
+    sizes = np.sum(np.abs(x), axis=1)
+    assert np.median(found.a / sizes) < 0.6 * ROUNDING.unit
+    assert np.all(found.a <= 2.01 * ROUNDING.unit * sizes)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.engines.errors import NodeFault
+from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.search.enclosures.faithful import of_one_dtype, recorded_in, unfaithful
 from gradcheck_cli.search.runs import Runner
 from reference_engine.op import TABLE
@@ -63,3 +64,21 @@ def test_what_jax_computes_in_float32_is_what_is_recorded_in_float64(name: str) 
     assert (texts[0].split() == texts[1].split()) == same
     for dtype in ("float32", "float64"):
         assert not of_one_dtype(spec.program, "jax", dtype)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_arrays_without_elements_choose_nothing(count: int) -> None:
+    """JAX's derivative of a running maximum has some."""
+    pytest.importorskip("jax")
+    from gradcheck_cli.engines.jax.engine import JaxEngine
+
+    values = f"{{value: {[1.0] * count}, domain: [0.5, 2]}}"
+    spec = spec_of(f"{{x: {values}}}", "sum(cummax(x, axis=0))")
+    engine = JaxEngine()
+    engine.load()
+    problem = Runner("jax", spec.program, domain_in(spec), ("x",)).full_problem(
+        domain_in(spec).start
+    )
+    found = engine_program(engine, problem)
+    assert found.reason == ""
+    assert not unfaithful(found.program, "jax")
