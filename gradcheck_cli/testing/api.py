@@ -65,7 +65,8 @@ def check(
     inputs      the arguments of the call, in order; `named` has arguments by name. Arrays of torch,
                 TensorFlow, JAX or NumPy of any shape, tuples and dictionaries of them, floats, and
                 nested lists of floats are inputs; anything else is passed on unchanged. Floating
-                arrays are differentiated or, if torch tensors have `requires_grad`, only those.
+                arrays are differentiated or, if torch tensors have `requires_grad`, only those;
+                floats are then passed on unchanged, too, unless an option names inputs.
                 A JAX layer also takes any registered tree, and random keys
     backward    the backward of a NumPy function: backward(y_bar, *inputs) returns the gradients
     model       the formula that the layer should equal

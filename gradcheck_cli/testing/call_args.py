@@ -31,6 +31,12 @@ class CheckRequest:
     seed: int
     name: str | None
 
+    @property
+    def names_inputs(self) -> bool:
+        """Whether an option says something about an input by its name."""
+        of_one = isinstance(self.domain, Mapping) or self.kinds or "wrt" in self.settings
+        return self.model is not None or bool(of_one)
+
     def bounds(self, name: str) -> tuple[float, float] | None:
         """The domain of one input, or None."""
         if isinstance(self.domain, Mapping):

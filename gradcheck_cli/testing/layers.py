@@ -121,7 +121,8 @@ def _layer_and_inputs(
     """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
     a class."""
     if isinstance(live, type) and not _is_function(live):
-        found = sort_inputs(live, request.inputs, request.named)
+        given = request.inputs, request.named
+        found = sort_inputs(live, *given, by_name=request.names_inputs)
         for place, value in found.at_places.items():
             raise UsageError(
                 f"argument {place} is {type(value).__name__}, and the layer gives no name for it",
@@ -132,7 +133,7 @@ def _layer_and_inputs(
     trees = as_array_function(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
     if trees is not None:
         return *trees, {}
-    found = sort_inputs(live, request.inputs, named)
+    found = sort_inputs(live, request.inputs, named, by_name=request.names_inputs)
     if found.at_places:
         is_class = isinstance(live, type)
         live = OfArrays(live.apply if is_class else live, found.at_places)
@@ -197,9 +198,7 @@ def _inputs(values: Given, request: CheckRequest) -> dict[str, Input]:
         is_complex = name in values.complex_inputs
         if is_complex and (request.bounds(name) or name in request.kinds):
             raise UsageError(f"`{name}` is complex, but `domain` and `kinds` are for real numbers")
-        low, high = request.bounds(name) or (float("-inf"), float("inf"))
-        if not low < high:
-            raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
+        low, high = _domain(name, request)
         moves = array.dtype.kind == "f" and (not asking or name in asking)
         if moves and np.any(np.isnan(array)):
             raise UsageError(
@@ -207,10 +206,19 @@ def _inputs(values: Given, request: CheckRequest) -> dict[str, Input]:
                 "`wrt` lists what is differentiated: all else is data, which may be nan",
             )
         kind = _kind(name, array, request)
-        made[name] = Input(
-            name, array, moves, float(low), float(high), kind=kind, is_complex=is_complex
-        )
+        made[name] = Input(name, array, moves, low, high, kind=kind, is_complex=is_complex)
     return made
+
+
+def _domain(name: str, request: CheckRequest) -> tuple[float, float]:
+    bounds = request.bounds(name) or (float("-inf"), float("inf"))
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        raise UsageError(f"the domain of `{name}` is {bounds!r}", "(low, high)") from None
+    if not low < high:
+        raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
+    return low, high
 
 
 def _kind(name: str, array: Array, request: CheckRequest) -> str:

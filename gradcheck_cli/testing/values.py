@@ -63,8 +63,12 @@ class OfArrays:
         return called(self.__wrapped__, args, named)
 
 
-def sort_inputs(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
-    """Sorts the values of a call. Raises UsageError for values that cannot be inputs."""
+def sort_inputs(
+    layer: Any, values: Sequence[Any], named: Mapping[str, Any], *, by_name: bool = False
+) -> Given:
+    """Sorts the values of a call. If tensors ask for gradients, numbers that are no arrays are not
+    differentiated, and the layer gets them unchanged, unless options name inputs (`by_name`).
+    Raises UsageError for values that cannot be inputs."""
     names = parameter_names(layer)
     pairs = {**dict(placed(layer, names, values)), **named}
     if len(pairs) < len(values) + len(named):
@@ -76,8 +80,9 @@ def sort_inputs(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> 
     arrays: dict[str, Array] = {}
     fixed: dict[str, Any] = {}
     for name, value in pairs.items():
-        is_data = bool(asking) and name not in asking
-        array = None if is_data and _is_sparse(value) else as_array(name, value)
+        is_data = bool(asking) and name not in asking and name in whole
+        is_unchanged = _is_sparse(value) or not (by_name or hasattr(value, "dtype"))
+        array = None if is_data and is_unchanged else as_array(name, value)
         if array is not None:
             arrays[name] = array
         elif name in whole:
@@ -207,6 +212,8 @@ def _numbers(name: str, value: Any) -> Array | None:
     if not (hasattr(value, "dtype") and hasattr(value, "shape")):
         return None
     if hasattr(value, "detach"):  # torch: NumPy has no bfloat16, float64 holds it
+        if getattr(value, "is_meta", False):
+            raise UsageError(f"`{name}` is a meta tensor, which has a shape and no numbers")
         if _is_sparse(value):
             raise UsageError(
                 f"`{name}` is a sparse tensor",

@@ -172,3 +172,36 @@ def test_a_module_a_function_and_a_builtin_take_values_at_their_places() -> None
         assert check(layer, *values, dtypes="float64").passed
     with pytest.raises(UsageError, match="argument 1 is int, and the layer gives no name for it"):
         check(Module, x, 3)
+
+
+def test_floats_beside_tensors_that_ask_for_gradients_are_passed_on_unchanged() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([[[0.5, 2.0]]], dtype=torch.float64, requires_grad=True)
+    resized = torch.nn.functional.interpolate  # takes no tensor as a factor
+    assert check(resized, x, scale_factor=2.0).passed
+    assert check(resized, x, None, 2.0).passed
+    seen = []
+
+    def layer(x: Any, scale: Any, weights: Any) -> Any:
+        seen.append((scale, weights))
+        return x * scale * weights[0]
+
+    assert check(layer, x, 0.1, [0.5, 0.25]).passed
+    assert all(one == (0.1, [0.5, 0.25]) for one in seen)
+    moved = check(layer, x, 0.1, [0.5, 0.25], wrt=["x", "scale"])
+    assert {one.input for one in moved.results[0].checks} == {"x", "scale"}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda t: check(t.sin, t.ones(2, device="meta")), "`x` is a meta tensor"),
+        (lambda t: check(t.sin, t.ones(2), domain=3), "the domain of `x` is 3"),
+        (lambda t: check(t.sin, t.ones(2), domain=(1, "a")), "the domain of `x` is"),
+    ],
+)
+def test_inputs_without_numbers_and_domains_that_are_none_are_refused(
+    call: Any, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        call(pytest.importorskip("torch"))
