@@ -188,7 +188,7 @@ class RuleFixes:
         points = [{**program.constants, **run.point} for run in runs]
         right = [PlainFunction(program.program, "float64")(point) for point in points]
         seen = [run.last_evaluation(expression) for run in runs]
-        if all(_is(one.value, of_it) for one, of_it in zip(seen, right, strict=True)):
+        if all(self._is(one.value, of_it) for one, of_it in zip(seen, right, strict=True)):
             return  # this output is right
         named = named_in_all(seen)
         arrays = {
@@ -203,7 +203,7 @@ class RuleFixes:
         for run, one in zip(runs, right, strict=True):
             if every:
                 tried = run.last_evaluation(expression, [edit.whole for edit in every]).tried
-                every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
+                every = [e for e, value in zip(every, tried, strict=True) if self._is(value, one)]
         for edit in every:
             yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
         if program.has_sizes or program.has_shapes or is_complex:  # pairs, if complex
@@ -213,6 +213,12 @@ class RuleFixes:
             code = in_names(program.program, points, others, self._framework)
             if code is not None:
                 yield Correction(place, code)
+
+    def _is(self, values: Array | None, right: Array) -> bool:
+        """Whether the values agree, as far as the dtype of the function lets them."""
+        if values is None or values.shape != right.shape:
+            return False
+        return agree(values, right, FORMATS[self._problem.dtype])
 
     def _fresh(self) -> list[Values]:
         with closing(self._bound({})) as subject:
@@ -296,7 +302,3 @@ def _with_longer_axes(values: Array, size: int) -> Array:
         if values.shape[axis] == size:
             values = np.take(values, np.arange(size + 1) % size, axis)
     return values
-
-
-def _is(values: Array | None, right: Array) -> bool:
-    return values is not None and values.shape == right.shape and agree(values, right)

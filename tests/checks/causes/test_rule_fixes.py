@@ -26,9 +26,9 @@ DENSE = {**MATRIX, "w": np.arange(9.0).reshape(3, 3) / 7, "b": [0.1, 0.2, 0.3]}
 
 
 def tried(
-    cls: Any, inputs: dict[str, Any], name: str = "x", mode: Mode = "reverse"
+    cls: Any, inputs: dict[str, Any], name: str = "x", mode: Mode = "reverse", **settings: Any
 ) -> TriedCorrection | None:
-    problem = layer_problem(cls.apply, inputs, modes=(mode,))
+    problem = layer_problem(cls.apply, inputs, modes=(mode,), **settings)
     moving = tuple(inputs)
     rule = Rule(cls.backward, (moving.index(name),), False, name, moving)
     if mode == "forward":
@@ -90,6 +90,22 @@ def test_what_a_backward_has_to_return(
     lines = inspect.getsource(rules).splitlines()
     assert before in lines[correction.place.span.line - 1]
     assert found.right == found.points
+
+
+@pytest.mark.parametrize(
+    ("cls", "inputs", "after"),
+    [
+        (rules.Square, VECTOR, "2 * grad_output * x"),
+        (rules.Dense, DENSE, "g @ w.T"),
+        (rules.Softmax, MATRIX, "y * (g - (g * y).sum(-1, keepdim=True))"),
+    ],
+)
+def test_what_a_backward_that_computes_in_float32_has_to_return(
+    cls: Any, inputs: dict[str, Any], after: str
+) -> None:
+    found = tried(cls, inputs, dtype="float32")
+    assert found is not None
+    assert found.correction.code.text == after
 
 
 @pytest.mark.parametrize("rows", [2, 3])
