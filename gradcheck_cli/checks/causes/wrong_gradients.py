@@ -426,6 +426,20 @@ class WrongGradients:
                 continue
             if abs(float(gradient @ direction.reshape(-1)) - right) <= MATCHES * abs(right):
                 return _detached(finding, cut)
+        return self._cause_of_unused(finding)
+
+    def _cause_of_unused(self, finding: Finding) -> Cause | None:
+        """The cause if a function on the way has another gradient where only one of its outputs is
+        used, as where the cotangents of the others are None."""
+        for call in in_time(self._subject.functions(), self.notes):
+            if call.live is None or finding.input not in call.reaches:
+                continue
+            problem = call_problem(self._problem, self._subject.dtype, call, finding.way)
+            alone = replace(problem, behaviour=True)
+            for found in self._examine(self._engine, alone, blaming=False).findings:
+                run = found.other_run
+                if run is not None and run.way == "one output" and found.input in call.moving:
+                    return _of_one_output(finding, call, found)
         return None
 
     def _wrong_arguments(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
@@ -534,6 +548,23 @@ def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
     if mode == "forward" or of_both:
         return Rule(call.jvp, call.tangent, True, name, call.moving)
     return Rule(call.backward, call.positions.get(name, (0,)), False, name, call.moving)
+
+
+def _of_one_output(finding: Finding, call: CustomCall, found: Finding) -> Cause:
+    """The cause from the finding about the call alone."""
+    rule = _rule(call, found.input or "", finding.way)
+    return cause_at(
+        finding,
+        call.name,
+        returned(rule.function, *rule.path) or call.place,
+        phase="backward",
+        detail=f"the backward depends on which outputs are used: {found.message}",
+        story=f"the backward of `{call.name}`{_called_at(call.place)} returns this gradient only "
+        "if other outputs are used, too",
+        kind="wrong rule",
+        proven=True,
+        proof="checked in isolation at the same inputs, with all outputs and with one",
+    )
 
 
 def _hooked(finding: Finding, hook: GradientBarrier) -> Cause:

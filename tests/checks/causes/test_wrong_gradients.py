@@ -198,6 +198,44 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
     )
 
 
+class Moments(torch.autograd.Function):
+    """Mean and variance of rows; `needed` is the output without which there is no gradient."""
+
+    needed = 1
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x.mean(-1), x.var(-1, unbiased=False)
+
+    @staticmethod
+    def backward(ctx: Any, *g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        if g[Moments.needed] is None:
+            return None
+        n, off = x.shape[-1], x - x.mean(-1, keepdim=True)
+        parts = (1 / n + 0 * x, 2 * off / n)
+        return sum(
+            part * one[:, None] for part, one in zip(parts, g, strict=True) if one is not None
+        )
+
+
+@pytest.mark.parametrize("used", [0, 1])
+@pytest.mark.parametrize("needed", [0, 1])
+def test_a_gradient_that_another_output_has_to_be_used_for(
+    used: int, needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Moments, "needed", needed)
+    answer = examined(lambda x: Moments.apply(x)[used].exp(), {"x": [[0.3, 1.0, -2.0]]})
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert [finding.code for finding in found] == ["GC102"] * (used != needed)
+    for finding in found:
+        assert finding.cause is not None
+        assert finding.cause.op == "Moments"
+        assert f"where `y[{used}]` is the only output in use" in finding.cause.detail
+
+
 class MappedProduct(Matmul):
     """One class for each row when called under `vmap`, made by PyTorch."""
 
