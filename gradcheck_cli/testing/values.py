@@ -16,6 +16,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.binding import called, parameters_of
+from gradcheck_cli.engines.layer.loading import backward_beside
 
 _ENGINES = {  # by the package that a class comes from
     "torch": "torch",
@@ -282,6 +283,8 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
     if not engines and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
         return "numpy"
     engines = engines or _of_objects(values) or _of_globals(layer)
+    if not engines and backward_beside(layer):
+        return "numpy"
     if len(engines) > 1:
         raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(engines))}")
     if engines:

@@ -77,7 +77,7 @@ def test_what_a_layer_needs_to_be_one_is_said(tmp_path: Path) -> None:
     (tmp_path / "alone.py").write_text("import numpy as np\n\ndef wave(x):\n    return np.sin(x)\n")
     found = call_here("lift", "alone.py:wave", "--input", "x=3", cwd=tmp_path)
     assert found.code == 2
-    assert "`wave` cannot be lifted: alone.py:wave has no `forward`" in found.err
+    assert "`wave` cannot be lifted: alone.py:wave has no `wave_backward` beside it" in found.err
     assert "a function `wave` beside its `wave_backward`" in found.err
 
 

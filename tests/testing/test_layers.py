@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from gradcheck_cli import check
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.testing.layers import name_of, place_of
 
 
@@ -105,3 +107,25 @@ def test_a_check_has_a_budget_of_runs(inputs: int, groups: int, others: int) -> 
         runs = 0
         assert check(layer, *point, dtypes=["float64"], modes=["reverse"]).passed
         assert runs == 11 + 2 * groups + others + recording
+
+
+def sine(x: Any) -> Any:
+    return np.sin(x)
+
+
+def sine_backward(upstream: Any, x: Any) -> Any:
+    return upstream * np.cos(x)
+
+
+def alone(x: Any) -> Any:
+    return x * x
+
+
+def test_a_numpy_function_has_its_backward_beside_it_in_its_module() -> None:
+    x = np.array([0.5, -1.0])
+    assert check(sine, x).passed
+    assert check(sine, x, engine="numpy").checks
+    with pytest.raises(UsageError, match="alone has no `alone_backward` beside it"):
+        check(alone, x, engine="numpy")
+    with pytest.raises(UsageError, match="which framework they belong to"):
+        check(alone, x)

@@ -63,6 +63,20 @@ def load_layer(implementation: Implementation) -> Any:
     return layer
 
 
+def stem_of(target: str) -> str:
+    """The target without `_forward`: what its name has in common with that of its backward."""
+    return target.removesuffix("_forward")
+
+
+def backward_beside(function: Any) -> Any:
+    """The function `affine_backward` in the module of a function `affine` or `affine_forward`, or
+    None."""
+    if not inspect.isfunction(function):
+        return None
+    module = sys.modules.get(function.__module__)
+    return getattr(module, f"{stem_of(function.__name__)}_backward", None)
+
+
 def constructed(
     layer: Any, implementation: Implementation
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

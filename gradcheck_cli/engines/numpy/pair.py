@@ -28,7 +28,13 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
-from gradcheck_cli.engines.layer.loading import NoSuchLayer, callable_names, load_layer
+from gradcheck_cli.engines.layer.loading import (
+    NoSuchLayer,
+    backward_beside,
+    callable_names,
+    load_layer,
+    stem_of,
+)
 from gradcheck_cli.engines.layer.results import flattened
 
 Style = Literal["upstream", "upstreams", "upstreams and cache", "cache", "input or cache", "inputs"]
@@ -61,27 +67,27 @@ def load_pair(implementation: Implementation) -> Any:
     The backward of a function `affine` or `affine_forward` is `affine_backward`. The name `affine`
     may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
     """
-    stem = _stem(implementation.target)
+    live = implementation.live
+    if live is not None:
+        beside = backward_beside(live)
+        return live if beside is None else Pair(live, beside)
+    stem = stem_of(implementation.target)
     forward, backward = (
         replace(implementation, target=f"{stem}_{half}") for half in ("forward", "backward")
     )
     try:
-        layer = load_layer(implementation)
+        found = load_layer(implementation)
     except NoSuchLayer as error:
         try:
             return Pair(load_layer(forward), load_layer(backward))
         except NoSuchLayer:
             raise error from None
-    if not inspect.isfunction(layer):
-        return layer
+    if not inspect.isfunction(found):
+        return found
     try:
-        return Pair(layer, load_layer(backward))
+        return Pair(found, load_layer(backward))
     except NoSuchLayer:
-        return layer
-
-
-def _stem(target: str) -> str:
-    return target.removesuffix("_forward")
+        return found
 
 
 def pair_of(layer: Any, implementation: Implementation) -> tuple[Pair, bool]:
@@ -94,8 +100,10 @@ def pair_of(layer: Any, implementation: Implementation) -> tuple[Pair, bool]:
     for half in ("forward", "backward"):
         if not callable(getattr(layer, half, None)):
             name = implementation.target.rpartition(":")[2]
-            pair = f"a function `{name}` beside its `{_stem(name)}_backward`"
-            message = f"{implementation.target} has no `{half}`"
+            beside = f"`{stem_of(name)}_backward`"
+            missing = f"{beside} beside it" if inspect.isfunction(layer) else f"`{half}`"
+            message = f"{implementation.target} has no {missing}"
+            pair = f"a function `{name}` beside its {beside}"
             needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
             raise NoSuchLayer(message, "\n".join(filter(None, (needs, callable_names(layer)))))
     if inspect.ismodule(layer):

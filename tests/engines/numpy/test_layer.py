@@ -315,7 +315,7 @@ def test_a_function_has_its_backward_beside_it(tmp_path: Any) -> None:
     )
     subject = bound("layers.py:double", {"x": X}, folder=tmp_path)
     assert np.array_equal(gradients(subject)["x"], 2 * np.eye(3))
-    with pytest.raises(NoSuchLayer, match="alone has no `forward`") as caught:
+    with pytest.raises(NoSuchLayer, match="alone has no `alone_backward` beside it") as caught:
         bound("layers.py:alone", {"x": X}, folder=tmp_path)
     assert "`alone` beside its `alone_backward`" in caught.value.detail
 
