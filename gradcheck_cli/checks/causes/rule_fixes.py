@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -55,6 +55,7 @@ from gradcheck_cli.truth.plain import PlainFunction
 FRESH = 4  # points at which the function runs with the new code
 NEAR: Step = 2.0**-4  # relative move to another point on the same branches
 FAR: Step = 2.0**-2
+ELSEWHERE = 2  # points on any branch, at which a correction must spoil nothing
 TRIALS = 8  # the most corrections that are tried in the function
 LARGEST = 10_000  # the most entries of the output, since each edit is computed for all of them
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
@@ -124,7 +125,8 @@ class RuleFixes:
 
     def first_working(self) -> TriedCorrection | None:
         """The first correction that makes the function right at all fresh points, and with arrays
-        of other sizes, where it runs: `x.shape[0]` may equal 2 by chance."""
+        of other sizes, where it runs (`x.shape[0]` may equal 2 by chance), and that does not make
+        it wrong elsewhere."""
         try:
             for correction in islice(self._matching_corrections(), TRIALS):
                 expression = self._expression(correction.place)
@@ -133,7 +135,8 @@ class RuleFixes:
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
                     right = bool(answers) and all(answers)
                     right = right and False not in map(self._is_right, self._resized())
-                if right:
+                    spoiled = [v for v in self._elsewhere if right and not self._is_right(v)]
+                if right and not any(map(self._is_right, spoiled)):
                     return TriedCorrection(correction, expression, len(answers), len(answers))
         except NotRewritable:
             pass  # the source shows no user function that returns it
@@ -232,6 +235,17 @@ class RuleFixes:
             near = self._perturbed_leaves(subject, FAR)
         values = {leaf.name: near.get(leaf.name, leaf.value) for leaf in leaves}
         return [{n: _with_longer_axes(x, size) for n, x in values.items()} for size in sizes]
+
+    @cached_property
+    def _elsewhere(self) -> list[Values]:
+        """Points that have nothing to do with that of the layer: a correction that is right there
+        alone may cancel everything, or belong to another branch."""
+        with closing(self._bound({})) as subject:
+            moved = [leaf for leaf in subject.leaves if leaf.differentiable]
+            return [
+                {leaf.name: leaf.inside(self._rng.standard_normal(leaf.shape)) for leaf in moved}
+                for _ in range(ELSEWHERE)
+            ]
 
     def _is_right(self, values: Values) -> bool | None:
         """Whether the function with the correction is right for the rule's argument, or for all

@@ -236,3 +236,8 @@ def test_a_fix_is_code_of_the_framework(
     fixes = [finding.fix for finding in findings(made(), engine, "reverse", **inputs)]
     assert fixes
     assert {fix and fix.after for fix in fixes} == {after}
+
+
+def test_a_correction_that_is_right_on_one_branch_alone_is_none() -> None:
+    """Where the forward is flat, whatever cancels is right: g * s * (1 * s - s)."""
+    assert tried(rules.Saturated, {"x": [40.0]}) is None
