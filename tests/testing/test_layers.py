@@ -12,6 +12,7 @@ import torch
 
 from gradcheck_cli import check
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.engines.layer.loading import backward_beside
 from gradcheck_cli.testing.layers import name_of, place_of
 
 
@@ -123,6 +124,7 @@ def alone(x: Any) -> Any:
 
 def test_a_numpy_function_has_its_backward_beside_it_in_its_module() -> None:
     x = np.array([0.5, -1.0])
+    assert backward_beside(sine) is sine_backward
     assert check(sine, x).passed
     assert check(sine, x, engine="numpy").passed
     with pytest.raises(UsageError, match="alone has no `alone_backward` beside it"):
