@@ -27,6 +27,9 @@ OF_NUMBERS = (
     Families.POINT,
     Families.TRUTH,
 )
+_NUMBERS = re.compile(
+    r"\b(expected float|must be (number|float|real)|tuples? of floats)\b", re.IGNORECASE
+)
 INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
 
 
@@ -59,14 +62,21 @@ def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer
     ]
 
 
-def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
-    """If the failure is about missing integers, a hint that names the inputs with whole numbers, or
-    else all floating-point inputs: inputs are floating-point unless the spec says otherwise."""
+def _asking_for_numbers(problem: LayerProblem, failure: Failure) -> str:
+    """If the failure is about missing numbers, a hint that names the inputs that are single numbers
+    and were arrays in the call. If it is about missing integers, one that names the inputs with
+    whole numbers, or else all floating-point inputs: inputs are floating-point unless the spec says
+    otherwise."""
     compiled = problem.implementation.engine == "eigen"  # a missing integer fails before it runs
-    if failure.kind != "raised" or compiled or not INTEGERS.search(failure.message):
+    if failure.kind != "raised" or compiled:
         return ""
     point = problem.inputs.values()
     floating = [entry for entry in point if entry.value.dtype.kind == "f"]
+    single = ", ".join(f"`{entry.name}`" for entry in floating if entry.value.ndim == 0)
+    if single and _NUMBERS.search(failure.message):
+        return f"{single}: an input, and therefore an array; a lambda can pass the number itself"
+    if not INTEGERS.search(failure.message):
+        return ""
     whole = [entry for entry in floating if np.all(entry.value == np.round(entry.value))]
     if not floating:
         return ""
@@ -100,7 +110,7 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
         f"while {what}{failure.message}" if what else failure.message,
         severity="error" if code == Codes.UNSUPPORTED_OPERATION and problem.named else None,
         dtype=None if problem.behaviour else problem.dtype,
-        detail="\n".join(filter(None, (failure.detail, _asking_for_integers(problem, failure)))),
+        detail="\n".join(filter(None, (failure.detail, _asking_for_numbers(problem, failure)))),
         place=failure.place,
     )
     checks = () if problem.behaviour else failed_checks(problem, _first_mode(problem))

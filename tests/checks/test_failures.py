@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerAnswer
@@ -98,3 +101,21 @@ def test_whole_numbers_where_a_framework_misses_integers() -> None:
     drawn = replace(PROBLEM, spec=replace(PROBLEM.spec, points=(point,)))
     (finding,) = with_failure(drawn, raised).findings
     assert finding.detail.startswith("at line 1\n`x`: floating-point numbers; ")
+
+
+@pytest.mark.parametrize(
+    ("message", "is_hinted"),
+    [
+        ("TypeError: Expected float for argument 'alpha' not <tf.Tensor: shape=()>", True),
+        ("TypeError: argument 'x' (position 2) must be Number, not Tensor", True),
+        ("TypeError: expected one of: * (Tensor input, tuple of floats scale_factors)", True),
+        ("ValueError: the number of floats is odd", False),
+    ],
+)
+def test_single_numbers_where_a_framework_misses_them(message: str, is_hinted: bool) -> None:
+    point = {name: replace(e, value=np.asarray(0.5)) for name, e in PROBLEM.spec.points[0].items()}
+    problem = replace(PROBLEM, spec=replace(PROBLEM.spec, points=(point,)))
+    failed = LayerAnswer(failure=Failure("raised", message))
+    (finding,) = with_failure(problem, failed).findings
+    hint = "`x`: an input, and therefore an array; a lambda can pass the number itself"
+    assert finding.detail == (hint if is_hinted else "")
