@@ -89,13 +89,16 @@ class TensorFlowSubject(LayerSubject):
         super().__init__(request)
         self.tf = tf
         self.fw = TensorFlow({}, request.dtype)
+        # XLA needs bounds of loops, which TensorFlow notes in what it traces for XLA alone
+        untraced = partial(eagerly, tf) if compiled else nullcontext
         self._randomness = Randomness(tf, request.seed)
         with self._randomness.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self._randomness.seeded():
             self._function = self._load_callable()
             if self._needs_a_first_call():
-                self._first_call()
+                with untraced():
+                    self._first_call()
         target = getattr(self._function, "call", self._function)  # of a Keras layer
         self._results = Results(
             "floating tf.Tensor",
@@ -144,7 +147,8 @@ class TensorFlowSubject(LayerSubject):
                 f"{request.dtype}: not compiled, because its variables have a different dtype",
             )
         self._given = {n: self._to_keep(n, request.values[n]) for n in names}
-        self._bind()
+        with untraced():
+            self._bind()
         self.graph = Graph(tf, self._given, self.call, self.plain_value, self.ready, self._assigned)
 
     # Binding

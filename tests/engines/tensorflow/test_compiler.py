@@ -195,6 +195,30 @@ def test_what_draws_numbers_is_compiled_for_itself(
     assert len(graphs) == 0
 
 
+def test_a_function_of_the_layer_is_traced_for_xla_first(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    """TensorFlow bounds a loop for XLA only in what it traces inside of XLA, and keeps the first
+    trace of a function."""
+    engine = engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    @tf.function
+    def powers(x: Any) -> Any:
+        rows = tf.TensorArray(x.dtype, size=3)
+        for i in tf.range(3):
+            x = x * tf.sin(x)
+            rows = rows.write(i, x)
+        return rows.stack()
+
+    subject = subject_of(engine, powers, x=X)
+    found = subject.run(Call(cotangents=np.ones((1, 9)))).gradients["x"]
+    right = subject_of(engine_called("tensorflow"), powers, x=X).run(
+        Call(cotangents=np.ones((1, 9)))
+    )
+    np.testing.assert_allclose(found, right.gradients["x"], rtol=1e-12)
+
+
 @pytest.mark.parametrize("is_counted", [False, True])
 def test_what_is_traced_for_each_value_of_a_number_has_a_note(
     engine_called: Callable[[str], Engine], is_counted: bool
