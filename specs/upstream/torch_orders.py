@@ -55,3 +55,11 @@ def eigenvectors(a):
 
 def sinc(x):
     return torch.sinc(x)
+
+
+def logaddexp(x, y):
+    return torch.logaddexp(x, y)
+
+
+def weight_norm(v, g):
+    return torch._weight_norm(v, g, 0)
