@@ -333,10 +333,11 @@ def _of_objects(objects: Iterable[Any]) -> set[str]:
 
 
 def _of_globals(function: Any) -> set[str]:
-    """The frameworks that a function refers to by name, as in `torch.exp(x)`."""
+    """The frameworks that a function is part of, or refers to by name, as in `torch.exp(x)`."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    if code is None:
-        return set()
-    named = (scope.get(name) for name in code.co_names)
-    roots = {one.__name__.partition(".")[0] for one in named if isinstance(one, ModuleType)}
+    named = (scope.get(name) for name in getattr(code, "co_names", ()))
+    modules = [one.__name__ for one in named if isinstance(one, ModuleType)]
+    owner = getattr(function, "__objclass__", function)  # of a method such as torch.Tensor.sum
+    modules.append(getattr(owner, "__module__", None) or "")
+    roots = {module.partition(".")[0] for module in modules}
     return {_ENGINES[root] for root in roots if root in _ENGINES}

@@ -120,6 +120,10 @@ def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
     assert engine_of(pair, [np.ones(2)]) == "numpy"
     assert engine_of(pair, [Tensor()]) == "numpy"
     assert engine_of(lambda x: x, [{"w": (Tensor(),)}]) == "torch"
+    builtin = SimpleNamespace(__module__="torch")  # such as torch.sin
+    assert engine_of(builtin, [np.ones(2)]) == engine_of(builtin, [0.5]) == "torch"
+    assert engine_of(builtin, [Variable()]) == "tensorflow"
+    assert engine_of(SimpleNamespace(__objclass__=builtin), [0.5]) == "torch"
     with pytest.raises(UsageError, match="tensorflow, torch"):
         engine_of(lambda x, y: x, [Tensor(), Variable()])
 
