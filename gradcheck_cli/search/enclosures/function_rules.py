@@ -51,17 +51,20 @@ def library(
     plain: bool = False,
     single: bool = False,
     above: Mapping[str, Bounds] | None = None,
+    own: Bounds | None = None,
 ) -> Enclosed:
     """The result of a function whose values lie `within`. `least` is the cost of underflow, `plain`
     as for `rounded`. `single`: it is one library function, whose error is given in ulps; an engine
     that combines several has an error relative to the number. `above`: the floor of a function with
-    f(0) = 0 and slope 1 there, before it is rounded. Engines return small arguments as they are."""
+    f(0) = 0 and slope 1 there, before it is rounded. Engines return small arguments as they are.
+    `own`: its relative error, in place of what is known of its kernel."""
     value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined, **(above or {}))
     least = rounding.library_least if least is None else least
-    own, once = rounding.library_over(x), single and not rounding.loose
+    relative = rounding.library_over(x) if own is None else own
+    once = single and not rounding.loose
     near = above is not None
     found = rounded(
-        rounding, value, relative=own, in_ulps=once, least=least, plain=plain, near=near
+        rounding, value, relative=relative, in_ulps=once, least=least, plain=plain, near=near
     )
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)

@@ -15,6 +15,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Enclosed,
     Exceeds,
     Rounding,
+    between,
     exact,
     literals,
     power_of_two_below,
@@ -361,12 +362,15 @@ def _above_zero(
     bad = pole | ~(x.lo - e > 0)
     measured = rounding.measured_over(x)
     known = np.isfinite(measured)
-    a = up(np.where(e == 0, 0.0, e * steepest) + np.where(known, measured, own * rounding.library))
-    a = np.where(bad | ~np.isfinite(a), np.inf, a)
     lo, hi = np.where(pole, -np.inf, ends[0]), np.where(pole, np.inf, ends[1])
-    lo, hi = np.nan_to_num(lo, nan=-np.inf), np.nan_to_num(hi, nan=np.inf)
-    d = np.where(known, 0.0, np.full(a.shape, 8 * rounding.library))
-    return library(rounding, x, (lo - 1e-14, hi + 1e-14), d, a, bad | np.isinf(a), pole)
+    lo, hi = np.nan_to_num(lo, nan=-np.inf) - 1e-14, np.nan_to_num(hi, nan=np.inf) + 1e-14
+    range_of = between(lo, hi)
+    of_1 = np.where(known, np.where(range_of.least >= 1, 0.0, measured), own * rounding.library)
+    d = np.where(known, np.where(range_of.most <= 1, 0.0, measured), 8 * rounding.library)
+    a = up(np.where(e == 0, 0.0, e * steepest) + of_1)
+    a = np.where(bad | ~np.isfinite(a), np.inf, a)
+    once = np.where(known, 0.0, rounding.library)  # it was measured after its rounding
+    return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), pole, own=once)
 
 
 def _nearest(x: Enclosed) -> Bounds:

@@ -1,5 +1,7 @@
 """What engines do to special functions beyond a library's ulps (the sweep is in test_rules)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.special
@@ -54,3 +56,18 @@ def test_the_slope_of_a_logit_outside_of_its_domain_is_nothing() -> None:
     ends = (np.array([-2.0, 0.3, 0.9]), np.array([-1.0, 0.4, 1.1]))
     found = RULES["logit_slope"](FLOAT32, between(*ends))
     assert found.bad.tolist() == found.undefined.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+def test_what_was_measured_of_gamma_counts_once(name: str) -> None:
+    """As a part of 1, or of a larger number; elsewhere, by what a library is assumed to do."""
+    plain = Rounding.of(FORMATS["float32"], True)
+    measured = replace(plain, pieces=((0.5, 100.0, 5 * plain.unit),))
+    x = exact([1.9, 1.2, 90.0, 0.4, 101.0])
+    size = np.maximum(np.abs(scipy.special.gammaln(x.lo)), 1)
+    if name == "digamma":
+        size = np.maximum(np.abs(scipy.special.psi(x.lo)), 1)
+    found, other = (RULES[name](rounding, x) for rounding in (measured, plain))
+    parts = found.error / (size * plain.unit)
+    assert np.all((parts[:3] > 4.99) & (parts[:3] < 5.01))
+    np.testing.assert_array_equal(found.error[3:], other.error[3:])
