@@ -112,8 +112,8 @@ class Whole(Gradients):
         return layer.case(projections, self.evaluations, truth, wide)
 
     def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
-        """The truth of the program. A lifted program is given up if nothing of it is certified or
-        at a tie, or if finite differences contradict it."""
+        """The truth of the program. A lifted program is given up if nothing of it is certified and
+        no tie decides, or if finite differences contradict it."""
         program = self.program
         if program is None:
             return None
@@ -121,10 +121,8 @@ class Whole(Gradients):
         if not isinstance(program, LiftedTruth):
             return truth
         sure = program.is_sure(truth)
-        some = any(
-            np.any(block.certified | truth.tied.get(key, False))
-            for key, block in truth.blocks.items()
-        )
+        some = any(np.any(block.certified) for block in truth.blocks.values())
+        some = some or self._ties_decide(truth)
         beside = costs and self.suspect_entries is None
         taken = beside or not sure or program.searches
         agrees = not some or self._agrees(program, truth, taken)
@@ -141,6 +139,15 @@ class Whole(Gradients):
         if sure:
             self._note_bubbles(truth)
         return self._with_differences(truth) if sure and beside else truth
+
+    def _ties_decide(self, truth: Truth) -> bool:
+        """Whether an entry of the program is at a tie, and differences of the layer are not smooth
+        there: max(norm(x), 1e-6) is flat at 0, where the norm has no derivative."""
+        return any(
+            np.any(tied & (self._truth.differences()[name].kind != PointKind.SMOOTH))
+            for (_, name), tied in truth.tied.items()
+            if np.any(tied)
+        )
 
     def _narrowed(self, program: LiftedTruth, truth: Truth) -> Truth:
         """The truth with the enclosures of a program in which lines replace some operations."""
