@@ -156,10 +156,11 @@ class Whole(Gradients):
         taken in a higher precision, the gradient is theirs."""
         layer, found = self.layer, self._truth.differences()[name]
         smooth = np.asarray(found.kind == PointKind.SMOOTH)
-        if layer.highest is layer.narrow:
+        reverse = next((one for one in self.evaluations if one.mode == "reverse"), None)
+        if layer.highest is layer.narrow or reverse is None:
             return smooth
-        (mine,) = (one.gradients.get(name) for one in self.evaluations if one.mode == "reverse")
-        if mine is None or mine.values is None:
+        mine = reverse.gradients[name]
+        if mine.values is None:
             return np.zeros_like(smooth)
         fmt = FORMATS[layer.problem.dtype]
         off = np.abs(mine.values - found.value) - found.error

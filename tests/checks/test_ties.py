@@ -134,6 +134,15 @@ def test_a_jump_within_the_rounding_of_the_inputs_accuses_nobody(
     assert not [f for f in answer.findings if f.severity == "error"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("modes", [FIRST_ORDER, ("reverse",), ("forward",)])
+def test_what_is_flat_around_a_tie_is_smooth(modes: Any, dtype: str) -> None:
+    layer = lambda x: torch.clamp(x.norm(), min=1e-6)  # noqa: E731
+    answer = examined(layer, {"x": np.zeros(2)}, dtype=dtype, modes=modes)
+    assert answer.failure is None
+    assert not answer.findings
+
+
 @pytest.mark.parametrize(
     "layer",
     [
