@@ -228,13 +228,17 @@ class RuleFixes:
             return [self._perturbed_leaves(subject, FAR) for _ in range(FRESH)]
 
     def _resized(self) -> list[Values]:
-        """Points with one more entry along all axes of one size, for each size."""
+        """Points with one more entry along all axes of one size, for each size. The axis of the
+        parts of complex numbers stays."""
         with closing(self._bound({})) as subject:
             leaves = [leaf for leaf in subject.leaves if leaf.is_floating]
-            sizes = sorted({size for leaf in leaves for size in leaf.shape if size > 1})
             near = self._perturbed_leaves(subject, FAR)
+        axes = {leaf.name: leaf.rank for leaf in leaves}
         values = {leaf.name: near.get(leaf.name, leaf.value) for leaf in leaves}
-        return [{n: _with_longer_axes(x, size) for n, x in values.items()} for size in sizes]
+        sizes = sorted({size for n, x in values.items() for size in x.shape[: axes[n]] if size > 1})
+        return [
+            {n: _with_longer_axes(x, axes[n], size) for n, x in values.items()} for size in sizes
+        ]
 
     @cached_property
     def _elsewhere(self) -> list[Values]:
@@ -310,9 +314,10 @@ def _words(subject: Subject) -> dict[str, Array]:
     return {word_of(leaf.name): np.asarray(leaf.value) for leaf in subject.leaves}
 
 
-def _with_longer_axes(values: Array, size: int) -> Array:
-    """The array with its first entries repeated at the end of each axis of this size."""
-    for axis in range(values.ndim):
+def _with_longer_axes(values: Array, axes: int, size: int) -> Array:
+    """The array with its first entries repeated at the end of each of its first `axes` that has
+    this size."""
+    for axis in range(axes):
         if values.shape[axis] == size:
             values = np.take(values, np.arange(size + 1) % size, axis)
     return values
