@@ -133,10 +133,12 @@ class RuleFixes:
                 code = correction.code
                 with self._layer.replacing(expression, code.expression, code.names()):
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
-                    right = bool(answers) and all(answers)
-                    right = right and False not in map(self._is_right, self._resized())
-                    spoiled = [v for v in self._elsewhere if right and not self._is_right(v)]
-                if right and not any(map(self._is_right, spoiled)):
+                    if not answers or not all(answers):
+                        continue
+                    if False in map(self._is_right, self._resized):
+                        continue
+                    spoiled = [v for v in self._elsewhere if not self._is_right(v)]
+                if not any(map(self._is_right, spoiled)):
                     return TriedCorrection(correction, expression, len(answers), len(answers))
         except NotRewritable:
             pass  # the source shows no user function that returns it
@@ -227,6 +229,7 @@ class RuleFixes:
         with closing(self._bound({})) as subject:
             return [self._perturbed_leaves(subject, FAR) for _ in range(FRESH)]
 
+    @cached_property
     def _resized(self) -> list[Values]:
         """Points with one more entry along all axes of one size, for each size. The axis of the
         parts of complex numbers stays."""
@@ -242,8 +245,8 @@ class RuleFixes:
 
     @cached_property
     def _elsewhere(self) -> list[Values]:
-        """Points that have nothing to do with that of the layer: a correction that is right there
-        alone may cancel everything, or belong to another branch."""
+        """Random points far from that of the layer. Near the latter, a correction may be right only
+        because everything cancels or another branch is taken."""
         with closing(self._bound({})) as subject:
             moved = [leaf for leaf in subject.leaves if leaf.differentiable]
             return [

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, joined
+from gradcheck_cli.domain.dtypes import Array, are_equal, joined
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
 from gradcheck_cli.engines.jax.trees import is_complex
@@ -46,7 +46,7 @@ class DeclaredRun(Unrolled):
         if which is None:
             return args
         place = self._place(equation)
-        return [self._declared.detach(which, args[0], lambda y: y, np.array_equal, place, True)]
+        return [self._declared.detach(which, args[0], lambda y: y, are_equal, place, True)]
 
     def _custom_call(self, equation: Any, args: list[Any]) -> list[Any]:
         params = equation.params

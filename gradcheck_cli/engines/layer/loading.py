@@ -64,7 +64,7 @@ def load_layer(implementation: Implementation) -> Any:
 
 
 def stem_of(target: str) -> str:
-    """The target without `_forward`: what its name has in common with that of its backward."""
+    """The target without `_forward`. With `_backward` instead, it names the backward."""
     return target.removesuffix("_forward")
 
 
