@@ -58,7 +58,8 @@ def wrong_products(subject: Subject, seed: int, mode: Mode, kinks: bool = True) 
             right, bar = difference(subject, leaf.name, leaf.value, direction, row, kinks)
             size = float(np.sum(np.abs(terms)))  # the terms may cancel, as after a softmax
             digits = 2.0 ** -(PRODUCT_BITS * FORMATS[subject.dtype].bits)
-            if abs(stated - right) > PRODUCT_BARS * bar + digits * max(size, abs(right)):
+            within = PRODUCT_BARS * bar + digits * max(size, abs(right))
+            if np.isfinite(right) and not abs(stated - right) <= within:  # also if it is nan
                 wrong.add(leaf.name)
             pairs.setdefault(leaf.name, []).append((stated, right))
     return [

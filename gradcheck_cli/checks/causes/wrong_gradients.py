@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.checks.causes.rule_fixes import TriedCorrection
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
+NAN_OR_INFINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
 
 Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
 """The correction of a rule, by mode, custom function and argument; it holds at every point. A jvp
@@ -108,7 +109,7 @@ class WrongGradients:
         find: Find,
         examine: Examine,
         corrections: Corrections,
-        codes: tuple[str, ...] = WRONG,
+        codes: tuple[str, ...] = (*WRONG, *NAN_OR_INFINITE),
     ) -> None:
         self._engine = engine
         self._problem = problem
@@ -233,9 +234,12 @@ class WrongGradients:
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
                 return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
-        if finding.code not in WRONG:
+        if finding.code in NAN_OR_INFINITE:
+            cause = self._of_the_framework(finding)
+        elif finding.code in WRONG:
+            cause = self._cause_by_uncutting(finding) or self._of_the_framework(finding)
+        else:
             return finding  # another run may round a right derivative by luck
-        cause = self._cause_by_uncutting(finding) or self._of_the_framework(finding)
         return finding if cause is None else replace(finding, cause=cause)
 
     def _solved(self, finding: Finding) -> Cause | None:
@@ -477,6 +481,8 @@ def _asks(finding: Finding) -> bool:
     if finding.code in WRONG:
         return finding.cause is None
     unproven = not (finding.cause and finding.cause.proven)
+    if finding.code in NAN_OR_INFINITE:
+        return unproven and (finding.cause is None or finding.cause.kind == "domain edge")
     return (
         finding.code in (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
         and finding.severity == "error"
@@ -499,7 +505,7 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
         proof = f"{cause.proof}; whether this makes the entry wrong could not be shown"
         cause = replace(cause, proven=False, proof=proof)
     explained = replace(finding, cause=cause, pattern=_pattern(finding, one))
-    if finding.code in WRONG:
+    if finding.code in (*WRONG, *NAN_OR_INFINITE):
         return explained
     said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
     return replace(explained, code=Codes.WRONG_GRADIENT, message=finding.restated(said))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 import tensorflow as tf
@@ -49,6 +50,13 @@ def doubled(x: Any) -> Any:
     return jnp.where(x == 0, x, 2 * x)
 
 
+def clipped_max(x: Any) -> Any:
+    """x, of which entry 1 is at least its own half: the index 7 is clipped to it. The derivative of
+    the scatter takes other indices (github.com/jax-ml/jax/issues/40626)."""
+    one = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
+    return jax.lax.scatter_max(x, jnp.array([[7]]), x[1:] / 2, one, mode="clip")
+
+
 def _found(engine: str, layer: Any, x: list[float], *modes: Mode) -> Finding:
     problem = layer_problem(layer, {"x": x}, engine=engine, modes=("reverse", *modes))
     answer = examine(loaded(engine), problem)
@@ -72,6 +80,19 @@ def test_the_operation_is_named_with_its_line(
     assert (found.code, found.cause.kind, found.cause.text) == ("GC101", kind, text)
     assert found.cause.op.startswith(op)
     assert found.cause.proven == (kind == "operation's rule")
+
+
+def test_a_rule_of_the_framework_that_gives_nan_is_named() -> None:
+    problem = layer_problem(clipped_max, {"x": [0.5, 1.5]}, engine="jax", modes=("forward",))
+    answer = examine(loaded("jax"), problem)
+    found, *_ = (one for one in answer.findings if one.severity == "error")
+    assert found.code == "GC201"
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.op, found.cause.proven) == (
+        "operation's rule",
+        "scatter-max",
+        True,
+    )
 
 
 def test_leaves_with_one_cotangent_both_have_the_operation_as_their_cause() -> None:
