@@ -316,18 +316,15 @@ def _let_go(error: BaseException | None) -> None:
     gc.collect()
 
 
-def as_written(torch: Any) -> AbstractContextManager[Any]:
-    """Inside the block, run compiled code as it was written. Otherwise the compiler would compile,
-    or skip, the modes that watch a layer."""
+@contextmanager
+def as_written(torch: Any) -> Iterator[None]:
+    """Inside the block, run compiled code as it was written, and the functions that `torch.cond`, a
+    scan or a loop takes as Python code. Otherwise the compiler would compile, or skip, the modes
+    that watch a layer."""
     if not is_at_hand():
-        return nullcontext()
-    return torch.compiler.set_stance("force_eager")
+        yield
+        return
+    from gradcheck_cli.engines.torch.dispatch import functions_as_code
 
-
-def runs_as_written() -> bool:
-    """Whether the caller is inside the block of `as_written`."""
-    if not is_at_hand():
-        return False
-    from torch._dynamo import eval_frame
-
-    return bool(eval_frame._stance.stance == "force_eager")
+    with torch.compiler.set_stance("force_eager"), functions_as_code():
+        yield

@@ -60,7 +60,6 @@ from gradcheck_cli.engines.torch.compiled import (
     is_switched_off,
     is_wrapped,
     losing_tangents,
-    runs_as_written,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
@@ -479,14 +478,7 @@ class TorchSubject(LayerSubject):
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
-        try:
-            found = vjp(cotangents)
-        except Exception as error:
-            if self._loses_tangents and runs_as_written():
-                name = self._loses_tangents
-                raise Unsupported(f"PyTorch's `{name}` has a gradient only if compiled") from error
-            raise
-        return [None if g is None else as_pairs(g) for g in found]
+        return [None if g is None else as_pairs(g) for g in vjp(cotangents)]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
         if not self.fw.accumulating and ".backward()" in str(error):

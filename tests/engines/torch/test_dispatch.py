@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._higher_order_ops.map import map as each_row
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
@@ -42,6 +43,10 @@ def running_mean(x: Any) -> Any:
     return scan(step, torch.zeros_like(x[0]), x)[1]
 
 
+def rows(x: Any) -> Any:
+    return each_row(lambda row: row.sin() * row.sum(), x)
+
+
 X = torch.tensor([[0.4, -0.1], [0.9, 0.3]])
 
 
@@ -50,7 +55,8 @@ X = torch.tensor([[0.4, -0.1], [0.9, 0.3]])
     [
         (branch, "cond", "certified, from the trace"),
         (loop, "while_loop", "certified, from the trace"),
-        (running_mean, "scan", "confirmed"),
+        (running_mean, "scan", "certified, from the trace"),
+        (rows, "map", "certified, from the trace"),
     ],
 )
 def test_an_operation_that_takes_functions_is_right(layer: Any, name: str, truth: str) -> None:
@@ -67,3 +73,15 @@ def test_a_wrong_function_after_a_branch_is_named() -> None:
     assert found.cause is not None
     assert (found.cause.op, found.cause.text) == ("Square", "g * ctx.saved_tensors[0]")
     assert not any("TypeError" in note for note in result.notes)
+
+
+def test_a_value_that_a_branch_detaches_is_named() -> None:
+    def layer(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda t: t.detach() * t, lambda t: t.exp(), (x,))
+
+    (result,) = check(layer, X, dtypes=["float32"]).results
+    (found,) = result.findings
+    assert found.code == "GC101"
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.text) == ("detached path", "t.detach()")
+    assert found.cause.proven
