@@ -2,9 +2,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from gradcheck_cli.cli.self_test import FOLDERS, Outcome, command, compare_outcomes, planted
+from gradcheck_cli.cli.self_test import FOLDERS, Outcome, compare_outcomes, planted
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Source
@@ -95,6 +94,6 @@ def test_a_plant_needs_the_engine_of_its_layer(
     )
     others = {name: found for name, found in registry.engines().items() if name != "torch"}
     monkeypatch.setattr(registry, "engines", lambda: others)
-    result = CliRunner().invoke(command, [str(tmp_path)])
-    assert "not run" in result.output
-    assert "the engine that it needs is not installed" in " ".join(result.output.split())
+    output = call_here("self-test", str(tmp_path), cwd=tmp_path).out
+    assert "not run" in output
+    assert "the engine that it needs is not installed" in " ".join(output.split())

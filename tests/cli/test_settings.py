@@ -5,6 +5,7 @@ from typing import Any
 import click
 import pytest
 
+from gradcheck_cli.cli.app import app
 from gradcheck_cli.cli.run import command
 from gradcheck_cli.cli.settings import DTYPES, SETTINGS, Settings
 from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS
@@ -13,7 +14,8 @@ from .calling import call_here
 
 
 def settings(*arguments: str, configuration: dict[str, Any] | None = None) -> Settings:
-    context = command.make_context("run", ["a.yaml", *arguments])
+    # within the app, as click keeps the names of the help option of a command's first context
+    context = command.make_context("run", ["a.yaml", *arguments], **app.context_settings)
     return Settings(context, configuration or {})
 
 
