@@ -31,6 +31,11 @@ WORTH_A_THREAD = 32_768
 convolutions (`at::internal::GRAIN_SIZE`), in which a thread then waits longer for the others than
 it works: several times as long if the machine is busy."""
 
+SPARSE = (
+    "{} is sparse: not differentiated; with `requires_grad_(False)` it is a constant, and the "
+    "others are checked"
+)
+
 
 @dataclass(slots=True)
 class HeldVariable:
@@ -73,7 +78,11 @@ class State:
 
     def copied(self, module: Any, chosen: Sequence[str] = ()) -> Any:
         """A copy of a module in the dtype. Its tensors become the layer's. It chose the parameters
-        with these names by the inputs of its first call."""
+        with these names by the inputs of its first call. Raises Unsupported for a sparse parameter
+        that is trained."""
+        for name, tensor in module.named_parameters():
+            if tensor.requires_grad and self._is_sparse(tensor):
+                raise Unsupported(SPARSE.format(f"the parameter `{name}`"))
         originals = dict([*module.named_parameters(), *module.named_buffers()])
         original, module = module, self._copy_of(module)
         if self._rounded != self._floats:
@@ -83,9 +92,12 @@ class State:
             compile_as(original, module)
         for name, tensor in module.named_parameters():
             tensor.grad = None
-            self.named[name] = HeldVariable(
-                tensor, tensor.data, "parameter", tensor.requires_grad, not tensor.requires_grad
-            )
+            trained = tensor.requires_grad
+            held = HeldVariable(tensor, tensor.data, "parameter", trained, not trained)
+            if self._is_sparse(tensor):
+                self._constants.append(held)
+            else:
+                self.named[name] = held
         for name, tensor in module.named_buffers():
             held = HeldVariable(tensor, tensor.data, "buffer", False, True)
             if self._is_sparse(tensor):
@@ -143,8 +155,11 @@ class State:
             shared: dict[str, Any] = {}
             memo: dict[int, Any] = {}
             left: list[str] = []
-            sparse = (tensor for tensor in module.buffers() if self._is_sparse(tensor))
-            memo.update((id(tensor), tensor.clone()) for tensor in sparse)  # PyTorch copies no CSR
+            # PyTorch copies no CSR, and no sparse parameter
+            for tensor in filter(self._is_sparse, (*module.buffers(), *module.parameters())):
+                memo[id(tensor)] = tensor.detach().clone()
+                if isinstance(tensor, self.torch.nn.Parameter):
+                    memo[id(tensor)] = self.torch.nn.Parameter(memo[id(tensor)], False)
             for prefix, part in module.named_modules():
                 for name, value in vars(part).items():
                     where = f"{prefix}.{name}" if prefix else name
@@ -202,7 +217,7 @@ class State:
             return
         is_sparse = self._is_sparse(tensor)
         if is_sparse and tensor.requires_grad:
-            raise Unsupported(f"`{name}`, which the layer captured, is sparse: not differentiated")
+            raise Unsupported(SPARSE.format(f"`{name}`, which the layer captured,"))
         data = tensor.detach().to(self._device)
         if not is_sparse or tensor.layout is self.torch.sparse_coo:  # others keep their dtype
             data = _in(_in(data, self._rounded), self._floats)
@@ -509,7 +524,8 @@ class _Around(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         torch = self._torch
-        self._drawing, self._errors = self._state.drawing(), np.geterr()
+        self._drawing, self._errors = self._state.drawing(), np.errstate()
+        self._errors.__enter__()
         self._state.restart()
         if self._products is not None:
             self._tracking, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
@@ -519,13 +535,13 @@ class _Around(AbstractContextManager[None]):
             if self._state.is_small:
                 torch.set_num_threads(1)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: Any) -> None:
         try:
             if self._products is not None:
                 self._restore_settings(self._products)
         finally:
             self._state.put_drawing(self._drawing)
-            np.seterr(**self._errors)
+            self._errors.__exit__(*raised)
 
     def _restore_settings(self, products: Products) -> None:
         torch = self._torch

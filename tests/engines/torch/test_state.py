@@ -339,8 +339,37 @@ def test_a_layer_may_use_a_sparse_tensor_that_is_not_differentiated(held: str, l
     assert {finding.code for finding in report.findings} == {"GC101"}
 
 
-def test_a_captured_sparse_tensor_that_asks_for_gradients_is_refused() -> None:
-    weight = torch.eye(2).to_sparse().requires_grad_()
-    (finding,) = check(lambda x: mixed(x, weight), torch.ones(2, 2), dtypes="float32").findings
-    assert finding.code == "GC705"
-    assert finding.message == "`weight`, which the layer captured, is sparse: not differentiated"
+class Sparse(torch.nn.Module):
+    """A module whose only parameter is sparse."""
+
+    def __init__(self, layout: Any, trained: bool) -> None:
+        super().__init__()
+        weight = torch.tensor([[0.0, 2.0], [1.0, 0.0]]).to_sparse(layout=layout)
+        self.weight = torch.nn.Parameter(weight, requires_grad=trained)
+
+    def forward(self, x: Any) -> Any:
+        return mixed(x, self.weight)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_sparse_tensor_that_asks_for_gradients_is_refused(layout: Any) -> None:
+    weight = torch.eye(2).to_sparse(layout=layout).requires_grad_()
+    for layer, name in (
+        (lambda x: mixed(x, weight), "`weight`, which the layer captured,"),
+        (Sparse(layout, True), "the parameter `weight`"),
+    ):
+        (finding,) = check(layer, torch.ones(2, 2), dtypes="float32").findings
+        assert finding.code == "GC705"
+        assert finding.message == (
+            f"{name} is sparse: not differentiated; with `requires_grad_(False)` it is a constant, "
+            "and the others are checked"
+        )
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_sparse_parameter_that_is_not_trained_is_a_constant(layout: Any) -> None:
+    layer = Sparse(layout, False)
+    report = check(layer, torch.tensor([[0.5, 1.0], [2.0, -1.0]]), modes="reverse")
+    assert report.passed, report
+    assert {one.input for result in report.results for one in result.checks} == {"x"}
+    assert torch.equal(layer.weight.to_dense(), torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
