@@ -209,6 +209,9 @@ class _Examination:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
+            # They know this object, and would keep the numbers of the layer until Python looks
+            # for circles.
+            self._lift = self._program = self._differentiated = None
 
     def _rebind_if_arrays_left(self, bind: Callable[[], Subject]) -> None:
         """Bind the layer again if its first call left arrays in it, so that later calls in every

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -131,3 +132,23 @@ def test_a_numpy_function_has_its_backward_beside_it_in_its_module() -> None:
         check(alone, x, engine="numpy")
     with pytest.raises(UsageError, match="which framework they belong to"):
         check(alone, x)
+
+
+def test_a_check_leaves_no_circles_that_hold_its_numbers() -> None:
+    """Objects that know each other would stay, with the arrays of the layer, until Python looks for
+    them, and would make it look more often."""
+    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    for _ in range(2):  # what is made once stays
+        check(torch.nn.functional.softplus, x)
+    gc.collect()
+    gc.disable()
+    try:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        check(torch.nn.functional.softplus, x)
+        gc.collect()
+        left = [type(one).__qualname__ for one in gc.garbage]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left

@@ -185,7 +185,7 @@ class Bench:
     @property
     def is_walled(self) -> bool:
         """Whether this bench or the one without sums was walled."""
-        return self.walled or ("without_sums" in self.__dict__ and self.without_sums.walled)
+        return self.walled or ("_unsummed" in self.__dict__ and self._unsummed.walled)
 
     def settle(self) -> None:
         """Discard runs at other values and repeat the first call, so that the next check follows
@@ -237,11 +237,13 @@ class Bench:
         size = self.leaves[name].size
         return count(size) if self.is_summed else size
 
-    @cached_property
+    @property
     def without_sums(self) -> Bench:
         """The same bench without sums, to examine a difference that sums have shown."""
-        if not self.is_summed:
-            return self
+        return self._unsummed if self.is_summed else self
+
+    @cached_property
+    def _unsummed(self) -> Bench:
         return Bench(self.subject, self.fresh, self.problem)
 
     def run_beside(self, call: Call, row: Array | None = None) -> CallResult | None:

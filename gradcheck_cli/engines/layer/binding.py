@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_not
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -122,25 +122,27 @@ _KEYS = re.compile(r"\[([^\]]+)\]")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-_READ: WeakKeyDictionary[FunctionType, tuple[tuple[object, ...], list[inspect.Parameter]]]
+_READ: WeakKeyDictionary[Any, tuple[tuple[object, ...], list[inspect.Parameter] | None]]
 _READ = WeakKeyDictionary()
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter] | None:
     """The parameters of the signature of a function, or None if it has no signature. Do not modify
-    the list. The parameters of a plain function are cached, because a check of a small layer needs
-    them several times, and reading them takes as long as a call of the layer."""
+    the list. The parameters of a plain or built-in function are cached, because a check of a small
+    layer needs them several times, and reading them takes as long as a call of the layer."""
     if type(function) is MethodType:
         of_all = parameters_of(function.__func__)
         return of_all[1:] if of_all and of_all[0].kind in _BY_PLACE else _own_parameters(function)
-    if type(function) is not FunctionType or vars(function):  # it may state those of another
+    if type(function) is BuiltinFunctionType:
+        stated: tuple[object, ...] = (BuiltinFunctionType,)  # it never changes
+    elif type(function) is not FunctionType or vars(function):  # it may state those of another
         return _own_parameters(function)
-    stated = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    else:
+        stated = (function.__code__, function.__defaults__, function.__kwdefaults__)
     before, parameters = _READ.get(function, ((), None))
     if not before or any(map(is_not, before, stated)):
         parameters = _own_parameters(function)
-        if parameters is not None:
-            _READ[function] = stated, parameters
+        _READ[function] = stated, parameters
     return parameters
 
 
@@ -197,12 +199,9 @@ def _by_name(
 def _call(
     order: Sequence[tuple[str, Any]], named: Sequence[tuple[str, Any]], fixed: Mapping[str, Any]
 ) -> Arranged:
-    def value(part: tuple[str, Any], arrays: Mapping[str, Any]) -> Any:
-        kind, what = part
-        return arrays[what] if kind == "input" else what
-
     def arguments(arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        keywords = {name: value(part, arrays) for name, part in named}
-        return [value(part, arrays) for part in order], {**keywords, **fixed}
+        args = [arrays[what] if kind == "input" else what for kind, what in order]
+        keywords = {n: arrays[what] if kind == "input" else what for n, (kind, what) in named}
+        return args, {**keywords, **fixed}
 
     return arguments

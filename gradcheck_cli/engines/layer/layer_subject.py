@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import Mode, modes_in
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.derivatives import (
     double_vjp,
     forward_over_forward,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
@@ -154,7 +155,6 @@ class TorchSubject(LayerSubject):
         # properties of a single output that is a plain tensor
         self._alone: tuple[Any, ...] | None = None
         self.outputs = self._first_outputs()
-        self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.restoring)
 
     # Binding
 
@@ -456,6 +456,10 @@ class TorchSubject(LayerSubject):
         if not self._needs_graph:
             raise error
         return found
+
+    @cached_property
+    def _batched(self) -> Batched:
+        return Batched(self.torch, self.leaf_array, self.plain_value, self.state.restoring)
 
     def _values_at_once(self, many: Sequence[Values]) -> Array | None:
         captured = any(self._by_name[name].role == "captured" for name in many[0])

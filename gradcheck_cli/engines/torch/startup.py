@@ -72,6 +72,12 @@ class _NoSymbolicShapes(StandIn):
         return answer
 
 
+_STAND_INS: dict[str, StandIn] = {
+    module.__name__: module
+    for module in (_NoCompiler(_COMPILER), _NoSymbols(_SYMBOLS), _NoSymbolicShapes(_SHAPES))
+}
+
+
 @contextmanager
 def without_compiler() -> Iterator[None]:
     """Keep PyTorch's compiler out while tangents are pushed. If an operand has no tangent, PyTorch
@@ -79,20 +85,13 @@ def without_compiler() -> Iterator[None]:
     called, which imports the compiler (torch/_compile.py) and takes longer than importing torch.
     They also ask whether a number or a size is a symbol (torch/_prims_common), which takes a third
     as long."""
-    standing_in = [
-        kind(name)
-        for kind, name in (
-            (_NoCompiler, _COMPILER),
-            (_NoSymbols, _SYMBOLS),
-            (_NoSymbolicShapes, _SHAPES),
-        )
-        if name not in sys.modules and replaces(COMPILER)
-    ]
-    sys.modules.update((module.__name__, module) for module in standing_in)
+    absent = {name: module for name, module in _STAND_INS.items() if name not in sys.modules}
+    standing_in = absent if replaces(COMPILER) else {}
+    sys.modules.update(standing_in)
     try:
         yield
     finally:
-        for module in standing_in:
+        for module in standing_in.values():
             module.leave()
 
 
