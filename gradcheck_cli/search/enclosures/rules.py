@@ -412,10 +412,10 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = divide(rounding, exact(np.ones(x.lo.shape)), x)
     if not rounding.loose:
         return found
-    d = up(found.d + _estimated(rounding))
+    found = _estimated(rounding, found)
     rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
     a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
-    return replace(found, d=d, a=a, floor=np.inf, firm=np.inf)
+    return replace(found, a=a, floor=np.inf, firm=np.inf)
 
 
 @rule("sqrt")
@@ -443,12 +443,14 @@ def _rsqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = divide(rounding, exact(np.ones(x.lo.shape)), sqrt(rounding, x))
     if not rounding.loose:
         return found
-    return replace(found, d=up(found.d + _estimated(rounding)))
+    return _estimated(rounding, found)
 
 
-def _estimated(rounding: Rounding) -> float:
-    """The error of such a reciprocal or root besides that of one rounding."""
-    return rounding.library - (rounding.unit if rounding.is_measured else 0.0)
+def _estimated(rounding: Rounding, found: Enclosed) -> Enclosed:
+    """Such a reciprocal or root, with its error besides that of one rounding. Reciprocals of powers
+    of two are not exact either."""
+    more = rounding.library - (rounding.unit if rounding.is_measured else 0.0)
+    return replace(found, d=up(found.d + more), gap=found.gap * (1 - 2 * more))
 
 
 @rule("abs")

@@ -158,6 +158,15 @@ def test_an_engine_that_flushes_may_multiply_by_a_rounded_reciprocal() -> None:
     assert reciprocal.d[0] <= FLOAT32.unit_roundoff
 
 
+@pytest.mark.parametrize("row", ["reciprocal", "rsqrt"])
+def test_an_estimated_reciprocal_of_a_power_of_two_is_not_exact(row: str) -> None:
+    """TensorFlow's reciprocal of -4 is -0.24999999, so that is no gap of 0.25 around 0."""
+    found = RULES[row](Rounding.of(FLOAT32, True), between(np.array([4.0]), np.array([4.0])))
+    exact = 0.25 if row == "reciprocal" else 0.5
+    assert found.d[0] > FLOAT32.unit_roundoff
+    assert np.all(found.gap <= exact * (1 - FLOAT32.unit_roundoff))
+
+
 def test_what_overflows_has_a_reciprocal_and_no_more() -> None:
     """exp(x) of x from 50 to 200 is finite or infinite, and no nan; 0 inf and inf - inf are."""
     rounding, one = Rounding.of(FLOAT32, False), argument((1.0, 1.0, 0.0, 0.0))
