@@ -49,6 +49,7 @@ from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.search import GradientProgram
     from gradcheck_cli.engines.jax.wide import Pure
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
@@ -500,6 +501,13 @@ class JaxSubject(LayerSubject):
                 yield
         finally:
             self.jax.clear_caches()
+
+    def gradient_program(
+        self, narrow: Any, searched: Sequence[str], points: Sequence[Values]
+    ) -> GradientProgram:
+        from gradcheck_cli.engines.jax.layer_program import layer_program
+
+        return layer_program(self, narrow, searched, points)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.jax.casts import watch

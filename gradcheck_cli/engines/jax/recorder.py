@@ -43,6 +43,7 @@ from gradcheck_cli.engines.jax.wide import (
     solving,
     wide_parameters,
 )
+from gradcheck_cli.engines.jax.xla_rounding import refuse_rewritten, refuse_unknown_rounding
 from gradcheck_cli.engines.kit.startup import replaces
 from gradcheck_cli.engines.trace.complex_kernels import on_parts
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, on_places
@@ -82,22 +83,12 @@ class JaxRecorder:
         self._alone = False  # whether its arguments are made outside of its compiled call
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
-        is_present: list[bool] = []
-
-        def results(*xs: Any) -> list[Any]:
-            outputs = function(*xs)
-            is_present[:] = [y is not None for y in outputs]
-            return [y for y in outputs if y is not None]
-
         whole = self.sees_calls and replaces(EQUATIONS)
-        calls: AbstractContextManager[list[Any]] = whole_calls() if whole else nullcontext([])
-        with self._scopes, calls as outermost:
-
-            def traced(*xs: Any) -> list[Any]:
-                outermost.append(xs[0]._trace)
-                return results(*xs)
-
-            jaxpr = jax.make_jaxpr(traced)(*arrays)
+        with self._scopes:
+            jaxpr, is_present = traced(function, arrays, whole)
+        if self.execution.is_general:
+            refuse_unknown_rounding()
+            refuse_rewritten(jaxpr.jaxpr)
         self._stored = None if whole else []
         slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
         self._attribute_sums()
@@ -346,6 +337,24 @@ class JaxRecorder:
                 mixed.pop()
                 step.node = takers.get(step.results[0])
             takers.update(dict.fromkeys(step.args, step.node))
+
+
+def traced(
+    function: Callable[..., list[Any]], arrays: Sequence[Any], whole: bool = True
+) -> tuple[Any, list[bool]]:
+    """The jaxpr of a function that returns arrays, and which of its results are not None. `whole`:
+    calls that JAX compiles stay calls."""
+    is_present: list[bool] = []
+    calls: AbstractContextManager[list[Any]] = whole_calls() if whole else nullcontext([])
+    with calls as outermost:
+
+        def results(*xs: Any) -> list[Any]:
+            outermost.append(xs[0]._trace)
+            outputs = function(*xs)
+            is_present[:] = [y is not None for y in outputs]
+            return [y for y in outputs if y is not None]
+
+        return jax.make_jaxpr(results)(*arrays), is_present
 
 
 def _live(jaxpr: Any) -> list[Any]:

@@ -19,20 +19,25 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, Values
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.search import GradientProgram
-from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.generality import (
+    OTHER_DTYPE,
+    OTHER_INPUTS,
+    program_or_reason,
+    refuse_effects,
+    refuse_other_numbers,
+    refuse_unknown_kinds,
+)
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.calls import tensors, written_positions
 from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
 from gradcheck_cli.engines.torch.kernels import RANDOM
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
-from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 Signature = tuple[Any, ...]
 """An operation of a run: its name and its arguments, without the numbers of tensors."""
@@ -62,32 +67,26 @@ def layer_program(
     inputs `searched`. The layer is recorded in float64 (`wide`) and compared with runs in its dtype
     (`narrow`), at its own inputs and at `points`. If this proves nothing, the result has a reason
     in place of a program."""
-    try:
-        return _program(wide, narrow, searched, points)
-    except EngineFault as fault:
-        return GradientProgram(reason=str(fault))
-    except Exception as error:  # the user's code fails at other inputs or without numbers
-        raise_if_internal(error)
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return GradientProgram(reason=f"the layer cannot be run without numbers: {said}")
+    return program_or_reason(lambda: _program(wide, narrow, searched, points))
 
 
 def _program(
     wide: LayerSubject, narrow: LayerSubject, searched: Sequence[str], points: Sequence[Values]
 ) -> GradientProgram:
-    _refuse_unknown_rounding(narrow, searched)
-    _refuse_effects(narrow)
+    _refuse_unknown_rounding(narrow)
+    refuse_unknown_kinds(narrow, searched)
+    refuse_effects(narrow)
     recorder = TorchRecorder()
     recorded = _Run(wide, {}, recorder)
     plain = _Run(narrow, {})
     if recorded.signatures != plain.signatures:
-        raise NotLifted("the layer runs other operations in float64")
-    _refuse_other_numbers(recorded.constants, plain.constants, FORMATS[narrow.dtype])
+        raise NotLifted(OTHER_DTYPE)
+    refuse_other_numbers(recorded.constants, plain.constants, FORMATS[narrow.dtype])
     for at in points:
         there = _Run(narrow, at)
         if there.signatures != plain.signatures:
-            raise NotLifted("the layer runs other operations for other inputs")
-        _refuse_other_numbers(plain.constants, there.constants, FORMATS[narrow.dtype])
+            raise NotLifted(OTHER_INPUTS)
+        refuse_other_numbers(plain.constants, there.constants, FORMATS[narrow.dtype])
     without = _without_numbers(narrow)
     if without != plain.signatures:
         raise NotLifted("the layer runs other operations on tensors without numbers")
@@ -98,42 +97,11 @@ def _program(
     return GradientProgram(lifted.program, lifted.constants)
 
 
-def _refuse_unknown_rounding(subject: LayerSubject, searched: Sequence[str]) -> None:
+def _refuse_unknown_rounding(subject: LayerSubject) -> None:
     if torch.get_float32_matmul_precision() != "highest" or torch.full((1,), 1e-40).mul(1).eq(0):
         raise NotLifted("PyTorch was set to round products to fewer digits, or to flush numbers")
     if subject.fw.array(np.zeros(1)).device.type != "cpu":
         raise NotLifted("how this device rounds is not known")
-    if subject.stages:
-        raise NotLifted("kernels of a compiled layer are not known")
-    if len(subject.outputs) != 1 or any(leaf.is_complex for leaf in subject.leaves):
-        raise NotLifted("nothing is proven about layers with several outputs or complex numbers")
-    if subject.outputs[0].dtype != subject.dtype:
-        raise NotLifted(f"its output is {subject.outputs[0].dtype}")
-    if not set(searched) <= {leaf.name for leaf in subject.leaves if leaf.role == "input"}:
-        raise NotLifted("nothing is proven about numbers that the layer holds")
-
-
-def _refuse_effects(subject: LayerSubject) -> None:
-    """Raise NotLifted if a call leaves effects or draws random numbers, because the next call may
-    depend on them."""
-    size = subject.outputs[0].size
-    run = subject.run(Call(cotangents=np.eye(size), watch=True))
-    if run.random:
-        raise NotLifted("the layer draws random numbers")
-    changed = (*run.changed, *run.changed_later, *run.accumulated)
-    if changed or run.upstream_changed:
-        raise NotLifted(f"the layer writes to `{changed[0] if changed else 'its cotangent'}`")
-
-
-def _refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: FloatFormat) -> None:
-    """Raise NotLifted if constants differ between two runs by more than one rounding to the dtype,
-    which literals undergo."""
-    for there, here in zip(wide, narrow, strict=True):
-        if np.array_equal(there, here, equal_nan=True):
-            continue
-        if np.array_equal(fmt.round(there), here, equal_nan=True):
-            continue
-        raise NotLifted("a number of its own differs between float64 and the dtype, or two calls")
 
 
 class _Run:

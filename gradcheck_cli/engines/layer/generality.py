@@ -1,0 +1,70 @@
+"""What every engine asks of a layer before a recorded run of it holds for all inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
+from gradcheck_cli.engines.layer.lifting import NotLifted
+from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.tracebacks import raise_if_internal
+
+OTHER_DTYPE = "the layer runs other operations in float64"
+OTHER_INPUTS = "the layer runs other operations for other inputs"
+NEEDS_NUMBERS = "the layer cannot be run without numbers"
+
+
+def program_or_reason(made: Callable[[], GradientProgram]) -> GradientProgram:
+    """The program, or the reason why there is none: in place of any error, because a user's code
+    may fail at other inputs or without numbers."""
+    try:
+        return made()
+    except EngineFault as fault:
+        return GradientProgram(reason=str(fault))
+    except Exception as error:
+        raise_if_internal(error)
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return GradientProgram(reason=f"{NEEDS_NUMBERS}: {said}")
+
+
+def refuse_unknown_kinds(subject: LayerSubject, searched: Sequence[str]) -> None:
+    """Raise NotLifted for compiled layers, several outputs, complex numbers, and numbers that the
+    layer holds, about which nothing is proven."""
+    if subject.stages:
+        raise NotLifted("kernels of a compiled layer are not known")
+    if len(subject.outputs) != 1 or any(leaf.is_complex for leaf in subject.leaves):
+        raise NotLifted("nothing is proven about layers with several outputs or complex numbers")
+    if subject.outputs[0].dtype != subject.dtype:
+        raise NotLifted(f"its output is {subject.outputs[0].dtype}")
+    if not set(searched) <= {leaf.name for leaf in subject.leaves if leaf.role == "input"}:
+        raise NotLifted("nothing is proven about numbers that the layer holds")
+
+
+def refuse_effects(subject: LayerSubject) -> None:
+    """Raise NotLifted if a call leaves effects or draws random numbers, because the next call may
+    depend on them."""
+    size = subject.outputs[0].size
+    run = subject.run(Call(cotangents=np.eye(size), watch=True))
+    if run.random:
+        raise NotLifted("the layer draws random numbers")
+    changed = (*run.changed, *run.changed_later, *run.accumulated)
+    if changed or run.upstream_changed:
+        raise NotLifted(f"the layer writes to `{changed[0] if changed else 'its cotangent'}`")
+
+
+def refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: FloatFormat) -> None:
+    """Raise NotLifted if constants differ between two runs by more than one rounding to the dtype,
+    which literals undergo."""
+    same = len(wide) == len(narrow)
+    for there, here in zip(wide, narrow, strict=False):
+        exact = np.array_equal(there, here, equal_nan=True)
+        same &= exact or np.array_equal(fmt.round(there), here, equal_nan=True)
+    if not same:
+        raise NotLifted(
+            "a number of its own differs between float64 and the dtype, or between two calls"
+        )
