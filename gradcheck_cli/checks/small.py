@@ -16,10 +16,10 @@ from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.records import replace
-from gradcheck_cli.domain.thresholds import BUBBLE, ERROR_BITS
+from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.judge import is_suspect, lose_little, mode_disagreements, suspect_entries
@@ -121,8 +121,8 @@ class Whole(Gradients):
         if not isinstance(program, LiftedTruth):
             return truth
         sure = program.is_sure(truth)
-        some = any(np.any(block.certified) for block in truth.blocks.values())
-        some = some or self._ties_decide(truth)
+        known = [block.certified for block in truth.blocks.values()]
+        some = any(map(np.any, [*known, *truth.tied.values()]))
         beside = costs and self.suspect_entries is None
         taken = beside or not sure or program.searches
         agrees = not some or self._agrees(program, truth, taken)
@@ -139,32 +139,6 @@ class Whole(Gradients):
         if sure:
             self._note_bubbles(truth)
         return self._with_differences(truth) if sure and beside else truth
-
-    def _ties_decide(self, truth: Truth) -> bool:
-        """Whether an entry of the program is at a tie, and differences of the layer are not smooth
-        there: max(norm(x), 1e-6) is flat at 0, where the norm has no derivative. Differences in a
-        higher precision may be smooth only because constants are rounded less: then the gradient
-        is that of another side."""
-        return any(
-            np.any(tied & ~self._is_smooth(name))
-            for (_, name), tied in truth.tied.items()
-            if np.any(tied)
-        )
-
-    def _is_smooth(self, name: str) -> Array:
-        """Mark the entries of the leaf, (m, n), at which differences are smooth and, if they were
-        taken in a higher precision, the gradient is theirs."""
-        layer, found = self.layer, self._truth.differences()[name]
-        smooth = np.asarray(found.kind == PointKind.SMOOTH)
-        reverse = next((one for one in self.evaluations if one.mode == "reverse"), None)
-        if layer.highest is layer.narrow or reverse is None:
-            return smooth
-        mine = reverse.gradients[name]
-        if mine.values is None:
-            return np.zeros_like(smooth)
-        fmt = FORMATS[layer.problem.dtype]
-        off = np.abs(mine.values - found.value) - found.error
-        return smooth & (off <= fmt.lost(ERROR_BITS) * fmt.ulp(found.value))
 
     def _narrowed(self, program: LiftedTruth, truth: Truth) -> Truth:
         """The truth with the enclosures of a program in which lines replace some operations."""

@@ -26,8 +26,11 @@ Spread = Callable[[Any], Any]
 Ties = dict[int, Mask]
 """By node of a program, a mask of the elements on a tie."""
 
-ORDERED = frozenset(("max", "min", "sort", "topk_values", "median", "cummax", "cummin"))
-"""Rows that choose among the elements of an array and change by no more than these do."""
+MILD = frozenset(
+    ("max", "min", "sort", "topk_values", "median", "cummax", "cummin", "max_pool2d", "norm", "std")
+)
+"""Rows that combine the elements of an array and change by no more than a multiple of what these
+do; a norm does if its order is 1 or larger."""
 
 STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide", "pinv"))
 """Rows that have the value and the derivative of one side at a jump, and whose jumps lie closer
@@ -97,8 +100,8 @@ def is_mild(program: Program, index: int) -> bool:
     from reference_engine.traced import ROWS
 
     op = program.nodes[index].op
-    if op in ORDERED or not elementwise(op):
-        return op in ORDERED
+    if not elementwise(op):
+        return op in MILD and program.nodes[index].keywords.get("ord", 2) >= 1
     kinds = {point.kind for point in ROWS[op].points}
     return bool(kinds & {"kink", "tie"}) and kinds <= {"kink", "tie", "limit", "edge"}
 

@@ -188,12 +188,12 @@ def sampled(
         return function(at)
 
     zero = counted(values)
-    bounds, smooth = request.bounds, not work.structural
+    bounds = request.bounds
     noise = _noise(work, program, values, counted, zero, projection, second)
     at_ops, rounded = noise(values, zero)
     return (
-        Sampled(counted, values, bounds, at_ops, zero, lambda at, y: noise(at, y)[0], smooth),
-        Sampled(counted, values, bounds, rounded, zero, lambda at, y: noise(at, y)[1], smooth),
+        Sampled(counted, values, bounds, at_ops, zero, lambda at, y: noise(at, y)[0]),
+        Sampled(counted, values, bounds, rounded, zero, lambda at, y: noise(at, y)[1]),
     )
 
 

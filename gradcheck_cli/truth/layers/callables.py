@@ -463,7 +463,7 @@ def quick_of(
     def one(at: Values) -> Float:
         return np.asarray(several([at])[0])
 
-    quick = Quick(one, values, bounds, least, zero, noise_of, True, many=several, measure=measure)
+    quick = Quick(one, values, bounds, least, zero, noise_of, many=several, measure=measure)
     return quick
 
 

@@ -56,8 +56,6 @@ class Sampled:
 
     `noise` (m,) is the rounding error of one of its values there. `noise_of` returns the rounding
     error at other inputs, from these and the value. `bounds` has the domain of each input.
-    `smooth`: the function should be smooth, so a point that looks rough is examined closely for a
-    kink very near.
     """
 
     function: Callable[[Values], Float]
@@ -66,7 +64,6 @@ class Sampled:
     noise: Float
     zero: Float
     noise_of: Callable[[Values, Float], Float]
-    smooth: bool = False
 
     def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
         """The derivative along entry `flat` of input `name`, by steps that are exact for the entry.
@@ -138,13 +135,13 @@ class Sampled:
         return scale if np.isfinite(scale) else 1.0
 
     def _slope(self, line: Line, moved: Callable[[float], Values], expected: Float | None) -> Slope:
-        ladder, estimate = climb(line, expected)
-        if louder_near_zero(ladder, line):
-            estimate = central(ladder)
-        sides = classify(ladder)
-        if self.smooth and np.any(sides.kind != PointKind.SMOOTH):
-            ladder, estimate = climb(line, expected, thorough=True)
+        for thorough in (False, True):  # what is rough may look so from far away only
+            ladder, estimate = climb(line, expected, thorough)
+            if louder_near_zero(ladder, line):
+                estimate = central(ladder)
             sides = classify(ladder)
+            if np.all(sides.kind == PointKind.SMOOTH):
+                break
         for side in (sides.above, sides.below):  # at an edge only one side has values
             missing = (
                 ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
