@@ -3,6 +3,7 @@ compared with the layer before it is trusted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.layer import MANY, Leaf, rounded, word_of
+from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import (
@@ -90,7 +92,8 @@ class LiftedTruth(ProgramTruth):
             made = _Made(found.lifted, with_literals(found.lifted))
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
-        super().__init__(layer, made.stated.program, made.stated.constants)
+        program = _in_range(made.stated.program, FORMATS[layer.problem.dtype].largest)
+        super().__init__(layer, program, made.stated.constants)
         self._require_decided()
         self._bubbles = False  # every difference steps over the stretch where it holds
         self.searches = searches(self.program, [self.words[name] for name in self._moving])
@@ -283,6 +286,19 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
 def by_differences(layer: BoundLayer, reason: str) -> str:
     """A sentence that says why finite differences replace a certified truth."""
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
+
+
+def _in_range(program: Program, largest: float) -> Program:
+    """The program with its finite constants cut off at the largest number of the judged dtype. A
+    constant that is beyond it in float64 was taken from there, as a mask with the smallest number
+    of its own dtype, `torch.finfo(x.dtype).min`; no infinite one runs in the judged dtype."""
+    beyond = {
+        index: replace(node, value=math.copysign(largest, node.value))
+        for index, node in enumerate(program.nodes)
+        if node.op == CONSTANT and node.value and largest < abs(node.value) < math.inf
+    }
+    nodes = tuple(beyond.get(index, node) for index, node in enumerate(program.nodes))
+    return replace(program, nodes=nodes) if beyond else program
 
 
 @dataclass(frozen=True, slots=True)
