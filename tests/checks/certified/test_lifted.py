@@ -17,6 +17,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.certified import lifted
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth
 from gradcheck_cli.engines.layer.isolation import surroundings
@@ -283,6 +284,19 @@ def test_a_constant_that_is_rounded_to_the_dtype_is_no_stair() -> None:
     layer = function(lambda x: torch.sin(x / 3**0.5), lambda g, x: g * torch.cos(x / 3**0.5))
     answer = examined(layer.apply, X, dtype="float32")
     assert {(f.code, f.truth_source) for f in answer.findings} == {("GC101", FROM_THE_TRACE)}
+
+
+def test_a_mask_with_the_smallest_number_of_its_dtype_has_second_derivatives() -> None:
+    """-1.8e308 of float64, where the layer is lifted, is no number of float32."""
+
+    def masked(x: Any) -> Any:
+        seen = torch.tensor([[True, True, False], [False, False, False]])
+        return x.masked_fill(~seen, torch.finfo(x.dtype).min).softmax(-1)
+
+    inputs = {"x": [[0.3, -0.4, 0.2], [0.1, 0.5, -0.7]]}
+    answer = examined(masked, inputs, dtype="float32", modes=(*FIRST_ORDER, *SECOND))
+    assert not answer.findings
+    assert {one.truth for one in answer.checks} == {FROM_THE_TRACE}
 
 
 def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> None:
