@@ -19,7 +19,8 @@ MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loo
 
 
 class IsolatedCall:
-    """`call(*args)`, a call of the run in which only the arguments at these `places` can change.
+    """`call(*args)`, a call of the run in which only the arguments at these `places` can change. An
+    array that was given twice is given twice again.
 
     It has no attributes, so that its arguments cannot be mistaken for captured objects. `captured`
     are those that its gradient is taken of, too, as the engine describes them.
@@ -38,7 +39,8 @@ class IsolatedCall:
         def isolated(arrays: Sequence[Any]) -> Any:
             filled = list(args)
             for place, array in zip(places, arrays, strict=True):
-                filled[place] = array
+                for same in (i for i, one in enumerate(args) if one is args[place]):
+                    filled[same] = array
             return call(*filled)
 
         self._call = isolated

@@ -61,9 +61,8 @@ def custom_calls(
         if users_class(cls) in classes and len(calls) < MOST_CALLS:
             apply, given = applied(cls, args)
             number = torch.autograd._get_sequence_nr()
-            calls.append(
-                _Call(cls, apply, tuple(map(detached_copy, given)), number, places.running())
-            )
+            copies = once_each(detached_copy, given)
+            calls.append(_Call(cls, apply, copies, number, places.running()))
         return run()
 
     with _applying(recorded):
@@ -288,14 +287,24 @@ def detached_copy(value: Any) -> Any:
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 
+def once_each(change: Callable[[Any], Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """`change(value)` of each value. A value that is given twice stays one object: a function may
+    ask whether its arguments are the same."""
+    changed = {id(value): change(value) for value in values}
+    return tuple(changed[id(value)] for value in values)
+
+
+def firsts(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """The tensors among the values and their places. One that is given twice is at its first."""
+    for i, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and not any(value is one for one in values[:i]):
+            yield i, value
+
+
 def _described(
     call: _Call, node: Any, names: Mapping[int, str], numpy: Callable[[Any], Array]
 ) -> CustomCall:
-    places = [
-        i
-        for i, value in enumerate(call.args)
-        if isinstance(value, torch.Tensor) and _is_floating(value)
-    ]
+    places = [i for i, value in firsts(call.args) if _is_floating(value)]
     users = users_class(call.cls)
     known = parameters_of(users)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]

@@ -18,7 +18,9 @@ from gradcheck_cli.engines.torch.custom_functions import (
     applied,
     around_calls,
     detached_copy,
+    firsts,
     function_name,
+    once_each,
     parameters_of,
     replaced_forward,
     users_class,
@@ -85,7 +87,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         given = Given.of(
             names, plain, _is_floating, numpy
         )  # the forward may write to its arguments
-        kept = [detached_copy(a) for a in plain] if declared.is_recording else []
+        kept = once_each(detached_copy, plain) if declared.is_recording else ()
         before = {id(a): a._version for a in plain if isinstance(a, torch.Tensor)}
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
@@ -106,14 +108,14 @@ def _pull(apply: Callable[..., Any], kept: Sequence[Any], numpy: Numpy) -> Pull:
     def pull(row: Array) -> list[Array | None]:
         with torch.enable_grad():
             if not made:  # the function may write to its arguments
-                given = [a.clone() if isinstance(a, torch.Tensor) else a for a in kept]
+                given = once_each(_cloned, kept)
                 made.append([y for y in tree_leaves(apply(*given)) if _is_floating(y)])
             outputs, cotangents = [], []
             for y, y_bar in zip(made[0], _tensors(row, made[0]), strict=True):
                 if y.requires_grad:
                     outputs.append(y)
                     cotangents.append(y_bar)
-            moving = [i for i in places if kept[i].requires_grad]
+            moving = [i for i, a in firsts(kept) if _is_floating(a) and a.requires_grad]
             gradients: dict[int, Any] = dict.fromkeys(places)
             if outputs and moving:
                 grads = torch.autograd.grad(
@@ -127,6 +129,10 @@ def _pull(apply: Callable[..., Any], kept: Sequence[Any], numpy: Numpy) -> Pull:
         return [None if g is None else numpy(g) for g in gradients.values()]
 
     return pull
+
+
+def _cloned(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _filled(result: Any, flat: Array, before: Mapping[int, int]) -> Any:

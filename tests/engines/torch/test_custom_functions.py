@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradcheck_cli import check
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.torch.custom_functions import around_calls, solvers
 
@@ -141,3 +142,32 @@ def test_a_solver_reads_numbers_in_a_loop(cls: Any, names: frozenset[str]) -> No
     x = torch.tensor([0.3, 0.9], dtype=torch.float64, requires_grad=True)
     passes = Passes({"x": x}, ["x"], lambda: [cls.apply(x)], lambda: [None])
     assert solvers(passes) == names
+
+
+class _Product(torch.autograd.Function):  # type: ignore[misc]
+    """Is wrong if both arguments are the same tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any) -> Any:
+        ctx.square = a is b
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return (g * a, None) if ctx.square else (g * b, g * a)
+
+
+def test_a_function_that_is_wrong_for_one_tensor_given_twice_is_named() -> None:
+    x = torch.tensor([0.3, -1.2])
+    apart = check(lambda x: _Product.apply(x, 2 * x), x, dtypes=["float32"])
+    assert not apart.findings
+    (found,) = check(lambda x: _Product.apply(x, x), x, dtypes=["float32"]).findings
+    assert found.code == "GC101"
+    assert found.cause is not None
+    assert (found.cause.op, found.cause.kind, found.cause.proven) == (
+        "_Product",
+        "wrong rule",
+        True,
+    )
