@@ -29,6 +29,11 @@ def known_keys() -> list[str]:
     return list(model.spec_schema()["fields"])
 
 
+def _floating(inputs: Inputs) -> list[str]:
+    """The inputs that are differentiated unless `wrt` says otherwise."""
+    return [name for name, found in inputs.base.items() if found and found.requires_grad]
+
+
 def _identity(data: Keys[str, Any]) -> str:
     """An identifier that does not change if the file is renamed: the name of the spec, or else its
     content. Of layers only their names count, because their files may be renamed, too."""
@@ -116,6 +121,8 @@ class Meaning:
         designs = read_designs(data, list(data["implementations"]), collector)
         if "train" in data:
             collector.add("`train` needs a formula, not a layer", ("train",), at_key=True)
+        if inputs is not None:  # `wrt` may also name parameters of the layer
+            self._finite(data.get("wrt") or _floating(inputs), inputs)
         if inputs is None or collector.errors:
             return None
         model = read_model(collector, constants, self._arguments(inputs))
@@ -203,7 +210,7 @@ class Meaning:
         """The inputs to differentiate: float inputs that do not set `requires_grad` to false."""
         stated = self.data.get("wrt")
         if stated is None:
-            names = [name for name, found in inputs.base.items() if found and found.requires_grad]
+            names = _floating(inputs)
             if not names and None not in inputs.base.values():
                 message = "no input is a floating-point number with `requires_grad`"
                 help = "one input needs a floating-point dtype without `requires_grad: false`"

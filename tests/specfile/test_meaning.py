@@ -65,6 +65,11 @@ def test_a_gradient_needs_a_point_and_data_does_not() -> None:
     assert mistakes("inputs: {x: 1}\npoints: [{x: 2}, {x: .nan}]\nmodel: x ** 2") == [
         "GC903 2:22-26 points[1].x: `x` contains nan, where there is no gradient to check"
     ]
+    layer = "implementations: {torch: {target: 'torch:sin'}}"
+    assert mistakes(f"inputs: {{x: [1, .nan]}}\n{layer}") == [
+        "GC903 1:13-22 inputs.x: `x` contains nan, where there is no gradient to check"
+    ]
+    assert spec(f"inputs: {{x: 1, m: .nan}}\nwrt: [x]\n{layer}").wrt == ("x",)
     assert spec("inputs: {x: -inf}\nmodel: exp(x)").inputs["x"].value == -np.inf
     data = (
         "inputs: {x: 1, m: {value: [-.inf, inf, 'nan'], requires_grad: false}}\nmodel: sum(x * m)"
