@@ -199,9 +199,10 @@ def spec_of(
             "the layer needs an input to run", "--input x=2x3, or --input 'x=[0.5, 1]'"
         )
     kwargs = (f"{name}: {text}" for name, text in map(_pair_of("--kwarg"), layer.kwargs))
+    args = [_one_value(f"--arg {text!r}", text) for text in layer.args]
     parts = {
         "target": json.dumps(_relative(layer.target, folder)),
-        "args": f"[{', '.join(layer.args)}]" if layer.args else "",
+        "args": f"[{', '.join(args)}]" if args else "",
         "kwargs": f"{{{', '.join(kwargs)}}}" if layer.kwargs else "",
     }
     form = "{" + ", ".join(f"{key}: {text}" for key, text in parts.items() if text) + "}"
@@ -225,9 +226,27 @@ def _pair_of(flag: str) -> Callable[[str], tuple[str, str]]:
         if missing:
             example = "x=2x3" if flag == "--input" else "bias=false"
             raise UsageError(f"{flag} {given!r} has no {missing}", f"write NAME=VALUE: {example}")
-        return name.strip(), value.strip()
+        return name.strip(), _one_value(f"{flag} {given!r}", value.strip())
 
     return pair
+
+
+def _one_value(argument: str, text: str) -> str:
+    """The text, if it is one value of YAML, also between others. Raises UsageError with the
+    argument."""
+    from gradcheck_cli.specfile.yaml_tree import documents
+    from gradcheck_cli.specfile.yaml_values import as_python
+
+    for whole in (f"- {text}", f"[{text}]"):
+        (document, *more) = documents(whole)
+        problem = next(iter(document.problems), None)
+        if problem is not None:
+            raise UsageError(f"{argument}: {problem.message}", problem.help)
+        assert document.root is not None
+        if more or len(as_python(document.root)) != 1:
+            help = "a list needs brackets: [0.5, 1]; text with commas needs quotes"
+            raise UsageError(f"{argument} is more than one value", help)
+    return text
 
 
 def _value(text: str) -> str:

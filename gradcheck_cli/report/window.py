@@ -5,15 +5,18 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
-from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.place import COMMAND_LINE, Source, Span
 from gradcheck_cli.report.style import FRAME, Style, plain, wrapped
 
 TAB = "    "
 
 
 def place(path: str, span: Span | None) -> str:
-    """`path:line:column`, as editors and terminals understand it."""
-    return plain(path) if span is None else f"{plain(path)}:{span.line}:{span.column}"
+    """`path:line:column`, as editors and terminals understand it. The spec that a command line
+    makes has no lines that its user has seen."""
+    if span is None or path == COMMAND_LINE:
+        return plain(path)
+    return f"{plain(path)}:{span.line}:{span.column}"
 
 
 def window(
@@ -23,10 +26,14 @@ def window(
 
     `caret` is the style of the caret line. A line wider than the screen is cut around the caret.
     """
-    number = str(span.line) if span else ""
-    gutter = max(len(number), 3)
-    arrow = Text(" " * (gutter - 1)).append("--> ", style=FRAME).append(place(path, span))
+    arrow_place = place(path, span)
     line = source.line(span.line) if source and span else ""
+    number = str(span.line) if span else ""
+    if span and path == COMMAND_LINE:  # what was typed, of the line that was made of it
+        line, number = line[span.column - 1 : span.end_column - 1].strip('"'), ""
+        span = Span(1, 1, 1, len(line) + 1)
+    gutter = max(len(number), 3)
+    arrow = Text(" " * (gutter - 1)).append("--> ", style=FRAME).append(arrow_place)
     if span is None or not line.strip():
         rest = wrapped(detail, max(style.width - gutter - 3, 24)) if detail else []
         return [arrow, *(Text(" " * (gutter + 3) + text) for text in rest)]

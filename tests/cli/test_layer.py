@@ -101,7 +101,11 @@ def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
         (("plain.py:f", "--input", "x=3"), "which one is it written in?"),
         (("gone.py:Scale", "--input", "x=3"), "there is no file gone.py"),
         (("gone.py:Scale", "--input", "x=3", "--engine", "numpy"), "there is no file gone.py"),
-        (("layers.py:Scale", "--input", "x={"), "command line"),
+        (("layers.py:Scale", "--input", "x={"), "--input 'x={': not valid YAML"),
+        (("layers.py:Scale", "--input", "x=0.5, 1"), "is more than one value"),
+        (("layers.py:Scale", "--input", "x=3", "--kwarg", "a=1, b: 2"), "is more than one value"),
+        (("layers.py:Scale", "--input", "x=3", "--arg", "["), "--arg '[': not valid YAML"),
+        (("layers.py:Scale", "--input", "x=abc"), "--> command line\n    |\n    | abc\n    | ^^^ "),
     ],
 )
 def test_what_is_not_in_order_is_said(arguments: tuple[str, ...], words: str, folder: Path) -> None:

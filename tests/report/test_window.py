@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.place import COMMAND_LINE, Source, Span
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.window import window
 
@@ -59,3 +59,14 @@ def test_without_a_place_there_is_only_the_arrow_and_the_words() -> None:
 
 def test_an_empty_file_has_no_window() -> None:
     assert shown("", Span(1, 1, 1, 1), "is empty") == ["  --> a.yaml:1:1", "      is empty"]
+
+
+def test_a_command_line_shows_what_was_typed_and_not_the_spec_that_it_makes() -> None:
+    source = Source(COMMAND_LINE, 'torch: {target: "layers.py:Gone", args: [3]}\n')
+    lines = window(COMMAND_LINE, source, Span(1, 17, 1, 33), "gone", "", Style(width=120))
+    assert [line.plain for line in lines] == [
+        "  --> command line",
+        "    |",
+        "    | layers.py:Gone",
+        "    | ^^^^^^^^^^^^^^ gone",
+    ]
