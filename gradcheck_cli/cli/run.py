@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec
 
     Check: TypeAlias = Callable[[Settings, Sequence[Printer], bool], Report]
+
+_FORMULA = b"model"  # the key of a spec
 
 EPILOG = """Every setting has an environment variable (--fail-on: GRADCHECK_FAIL_ON) and a key
 in [tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line overrides the
@@ -94,11 +97,21 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     from gradcheck_cli.run.workers.launch import prewarm, prewarm_named
 
     if not context.params["cluster"]:  # whose nodes have workers of their own
-        prewarm()  # the reference engine's process starts while this one is still importing
+        if _may_have_formulas(job):  # the reference engine starts while this process imports
+            prewarm()
         if context.params["device"] in (None, "cpu"):
             named = (name for names in context.params["engine"] for name in names)
             prewarm_named((*job.engines, *named))
     return reported(context, partial(_run_checks, job, interrupts), ", ".join(job.paths))
+
+
+def _may_have_formulas(job: Job) -> bool:
+    """Whether a spec may have a formula, whose truth the reference engine computes. Of a folder
+    nothing is known before it is searched."""
+    if job.text is not None:
+        return _FORMULA.decode() in job.text
+    files = (Path(path) for path in job.paths)
+    return any(not path.is_file() or _FORMULA in path.read_bytes() for path in files)
 
 
 def reported(context: click.Context, check: Check, what: str, usual: str = "full") -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -266,7 +266,7 @@ class JaxSubject(LayerSubject):
         key = what, names, self._stage
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = self._as_evaluated(what, function)
+            made = self._made[key] = self._as_evaluated(what, names, function)
         return made
 
     @contextmanager
@@ -274,7 +274,9 @@ class JaxSubject(LayerSubject):
         with temporarily(self, _stage=stage), self.jax.disable_jit(stage == NO_COMPILER):
             yield
 
-    def _as_evaluated(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _as_evaluated(
+        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
         if self.request.uncast:
             from gradcheck_cli.engines.jax.casts import Uncast
 
@@ -285,7 +287,15 @@ class JaxSubject(LayerSubject):
 
         is_judged = self.dtype == self.request.rounding and what != VALUE
         options = STAGES.get(self._stage) or (None if is_judged else UNOPTIMISED)
-        return Compiled(function, self._function, options)
+        if what == VALUE:
+            return Compiled(function, self._function, options)
+        value = self.evaluated(VALUE, (), self.call)
+
+        def known_by(inputs: Any, *others: Any) -> Hashable | None:
+            found: Hashable | None = value.determines_derivatives(inputs)
+            return None if found is None else (what, names, found)
+
+        return Compiled(function, self._function, options, known_by)
 
     def _values_at(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs. If they are judged as compiled, they come with the gradients, as in a
@@ -423,7 +433,8 @@ class JaxSubject(LayerSubject):
         self, wrt: tuple[str, ...], derivative: Callable[..., Any], inputs: Any, bars: list[Any]
     ) -> Any:
         """The result of a derivative with respect to some leaves. If the compiled derivative with
-        respect to all contains the same program, it runs, and nothing is compiled."""
+        respect to all contains the same program, it runs, and nothing is compiled. JAX derives the
+        gradients of leaves separately, unless rules ask which are requested."""
         if not self._compiled or not set(wrt) < set(self._every):
             return derivative(inputs, bars)
         from gradcheck_cli.engines.jax.programs import Compiled
@@ -433,9 +444,9 @@ class JaxSubject(LayerSubject):
             return arrays, [gradients[self._every.index(name)] for name in wrt]
 
         match self._made.get(("derivative", self._every, self._stage)), derivative:
-            case Compiled() as whole, Compiled() as part if whole.computes(
-                part, chosen, inputs, bars
-            ):
+            case Compiled() as whole, Compiled() as part if whole.known_by(
+                inputs, bars
+            ) is not None or whole.computes(part, chosen, inputs, bars):
                 return chosen(whole(inputs, bars))
         return derivative(inputs, bars)
 
@@ -485,7 +496,8 @@ class JaxSubject(LayerSubject):
                 from gradcheck_cli.engines.jax.casts import Uncast
 
                 layer = replace(layer, call=Uncast(layer.call))
-            return record_forward(layer, self.request.implementation.span)
+            # nothing runs op by op beside a compiled layer, so nothing else uses that code
+            return record_forward(layer, self.request.implementation.span, self._compiled)
 
     def evaluations_of(
         self, expression: Expression, run: Callable[[], object], others: Sequence[ast.expr] = ()

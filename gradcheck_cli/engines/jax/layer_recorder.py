@@ -41,8 +41,8 @@ class LayerRecorder(JaxRecorder):
 
     sees_calls = False
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, unoptimised: bool = False) -> None:
+        super().__init__(unoptimised)
         self.annotations = Annotations(self.execution, _row_of)
         self._places_of = Places(__name__)
         self._made: list[_Made] = []
@@ -143,10 +143,10 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
     return as_recording(recorder.annotations, starts, gradients, known[:count], place)
 
 
-def record_forward(layer: Pure, place: Span) -> Recording:
+def record_forward(layer: Pure, place: Span, unoptimised: bool) -> Recording:
     """Record one forward pass, with branches and loops as they run for these leaves. Raises
     TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder()
+    recorder = LayerRecorder(unoptimised)
     outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
     recorder.annotate((), outputs)
     starts = recorder.starts(layer.leaves)

@@ -24,6 +24,7 @@ from jax.extend.core import primitives
 from jax.interpreters import partial_eval
 
 from gradcheck_cli.engines.jax.stages import UNOPTIMISED
+from gradcheck_cli.engines.jax.wide import equations, is_foreign
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.temporarily import temporarily
@@ -46,13 +47,15 @@ _FIXED = (jax.Array, np.generic, float, FunctionType)
 class Compiled:
     """A function compiled by `jax.jit`, with its captured arrays compiled in. It is traced once for
     each shape and dtype of its arguments, and compiled only if no equal program was. JAX's errors
-    name it after the `layer` that it calls."""
+    name it after the `layer` that it calls. If `known_by` returns a key for its arguments, this
+    alone says which program it is, and a function with an equal key is not traced."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         layer: Callable[..., Any],
         compiler_options: Mapping[str, bool | str] | None = None,
+        known_by: Callable[..., Hashable | None] = lambda *args: None,
     ) -> None:
         def called(*args: Any) -> Any:
             return function(*args)
@@ -62,19 +65,30 @@ class Compiled:
         self._function = function
         self._jit = jax.jit(named)
         self._options = tuple((compiler_options or {}).items())
+        self.known_by = known_by
         self._known: dict[Hashable, Callable[..., Any]] = {}
         self._traced: dict[Hashable, Any] = {}
+        self._determining: dict[Hashable, Hashable | None] = {}
 
     def __call__(self, *args: Any) -> Any:
         if jax.config.jax_disable_jit:  # nothing compiled may run
             return self._function(*args)
         shapes = _shapes_of(args)
         if shapes not in self._known:
-            traced = self._traced_at(shapes, args)
-            key = (self._options, shapes, jax.tree.structure(traced.out_info), key_of(traced.jaxpr))
-            build = partial(_compile_ahead, traced, self._options)
-            self._known[shapes] = _PROGRAMS.get(key, build)
+            known_by, build = self.known_by(*args), partial(self._built, shapes, args)
+            known = known_by is not None
+            self._known[shapes] = (
+                _PROGRAMS.get((self._options, shapes, known_by), build) if known else build()
+            )
         return self._known[shapes](*args)
+
+    def _built(self, shapes: Hashable, args: Sequence[Any]) -> Callable[..., Any]:
+        traced = self._traced_at(shapes, args)
+        key = (self._options, shapes, jax.tree.structure(traced.out_info), key_of(traced.jaxpr))
+        made: Callable[..., Any] = _PROGRAMS.get(
+            key, partial(_compile_ahead, traced, self._options)
+        )
+        return made
 
     def _traced_at(self, shapes: Hashable, args: Sequence[Any]) -> Any:
         if shapes not in self._traced:
@@ -84,6 +98,19 @@ class Compiled:
     def shapes(self, *args: Any) -> Any:
         """The results with shapes and dtypes alone. Nothing is compiled."""
         return self._traced_at(_shapes_of(args), args).out_info
+
+    def determines_derivatives(self, *args: Any) -> Hashable | None:
+        """A key of the program that determines its derivatives, too: JAX derives them from the
+        program. None if rules take part that are Python functions, because these may do something
+        else in each call."""
+        shapes = _shapes_of(args)
+        if shapes not in self._determining:
+            traced = self._traced_at(shapes, args)
+            primitives = (equation.primitive for equation in equations(traced.jaxpr))
+            stated = any(one.name in _STATED or is_foreign(one) for one in primitives)
+            key = jax.tree.structure(traced.out_info), key_of(traced.jaxpr)
+            self._determining[shapes] = None if stated else key
+        return self._determining[shapes]
 
     def computes(self, part: Compiled, chosen: Callable[[Any], Any], *args: Any) -> bool:
         """Whether `chosen`, a function that leaves out some of this function's results, gives what

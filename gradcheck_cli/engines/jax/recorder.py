@@ -33,12 +33,15 @@ from gradcheck_cli.engines.jax.kernels import (
     of_pairs,
 )
 from gradcheck_cli.engines.jax.kernels.matrices import is_solved_by_factors, solved
+from gradcheck_cli.engines.jax.programs import Compiled
+from gradcheck_cli.engines.jax.stages import UNOPTIMISED
 from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
 from gradcheck_cli.engines.jax.wide import (
     AS_THEY_WERE,
     LOOPS,
     as_they_were,
     inner_of,
+    is_foreign,
     scanned,
     solving,
     wide_parameters,
@@ -73,7 +76,8 @@ class JaxRecorder:
     sees_calls = True
     """Whether each equation outside of a compiled call is one that JAX runs alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, unoptimised: bool = False) -> None:
+        self.unoptimised = unoptimised  # whether each operation is compiled in the shortest time
         self.execution = Execution(_Conversions())
         self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
         self._scopes = ExitStack()
@@ -177,7 +181,7 @@ class JaxRecorder:
         """The program that another package's primitive runs, such as a solver of lineax. None if
         the primitive cannot be traced."""
         primitive = equation.primitive
-        if primitive in self._opened or not _is_foreign(primitive):
+        if primitive in self._opened or not is_foreign(primitive):
             return None
         given = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
 
@@ -275,7 +279,9 @@ class JaxRecorder:
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
     ) -> list[int]:
         name, params = equation.primitive.name, equation.params
-        low = partial(_results, equation.primitive, params)
+        runs_alone = is_foreign(equation.primitive) or name in AS_THEY_WERE
+        unoptimised = self.unoptimised and not runs_alone
+        low = partial(_results, equation.primitive, params, unoptimised)
         if not args:  # a constant
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
@@ -377,18 +383,14 @@ def _stored(jaxpr: Any, live: Sequence[Any], results: Sequence[bool]) -> set[Any
     )
 
 
-def _is_foreign(primitive: Any) -> bool:
-    """Whether the primitive belongs neither to JAX nor to this engine."""
-    function = primitive.impl
-    while isinstance(function, partial):
-        function = function.func
-    package = (getattr(function, "__module__", None) or "jax").partition(".")[0]
-    return package not in ("jax", "jaxlib", __name__.partition(".")[0])
-
-
-def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
+def _results(
+    primitive: Any, params: Mapping[str, Any], unoptimised: bool, args: Sequence[Any]
+) -> list[Any]:
     with jax.enable_x64(True):  # the user's run in float64 is over by now
-        found = _call(primitive, params)(*args)
+        call = _call(primitive, params)
+        if unoptimised:
+            call = Compiled(call, primitive.bind, UNOPTIMISED)
+        found = call(*args)
     return list(found) if primitive.multiple_results else [found]
 
 
@@ -434,7 +436,8 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
     return [
-        as_numbers(np.asarray(y)) for y in _results(equation.primitive, equation.params, arrays)
+        as_numbers(np.asarray(y))
+        for y in _results(equation.primitive, equation.params, False, arrays)
     ]
 
 
@@ -454,7 +457,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
         arrays = [jax.numpy.asarray(x) for x in operands]
     wider = wide_parameters(primitive.name, params)
     try:
-        return [as_numbers(np.asarray(y)) for y in _results(primitive, wider, arrays)]
+        return [as_numbers(np.asarray(y)) for y in _results(primitive, wider, False, arrays)]
     except (TypeError, ValueError):
         return _plainly(equation, args)
 

@@ -166,6 +166,15 @@ def inner_equations(equation: Any) -> Iterator[Any]:
             yield from equations(part)
 
 
+def is_foreign(primitive: Any) -> bool:
+    """Whether the primitive belongs neither to JAX nor to this engine."""
+    function = primitive.impl
+    while isinstance(function, partial):
+        function = function.func
+    package = (getattr(function, "__module__", None) or "jax").partition(".")[0]
+    return package not in ("jax", "jaxlib", __name__.partition(".")[0])
+
+
 def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
     """The arguments in the dtypes for which the equation was made."""
     return [x.astype(y.aval.dtype) for x, y in zip(args, equation.invars, strict=True)]

@@ -28,6 +28,7 @@ from gradcheck_cli.run.workers.task import Done, SoFar, Task
 if TYPE_CHECKING:
     from gradcheck_cli.run.searched import Searched
 
+_TRUTH = "reference"  # the engine that computes the truth of formulas
 _RUNS = count()  # of this process: several may share their workers
 _AHEAD = 256  # specs for each worker: enough to see that a further worker pays
 
@@ -62,9 +63,7 @@ class Local:
         return _AHEAD * self._pool.most
 
     def start(self) -> None:
-        """Starts the reference worker, which computes the truth in every run, and the engines that
-        the command line names."""
-        self._start_engine("reference")
+        """Starts the engines that the command line names."""
         if self._options.engines.override:
             for name in choose_engines(None, self._options, self._registered)[0]:
                 self._start_engine(name, placed(None, self._options))
@@ -140,10 +139,12 @@ class Local:
 
     def _task(self, number: int, batch: Batch) -> Task:
         plan, engine = self._works[number].plan, batch.engine
+        if engine is None:  # the truth of a formula
+            self._start_engine(_TRUTH)
         limit = _seconds(batch) or plan.timeout
         return Task(
             key=_Key(number, batch),
-            engine=engine or "reference",
+            engine=engine or _TRUTH,
             questions=batch.questions,
             timeout=limit if engine else max(limit, TRUTH_TIMEOUT_S),
             priority=number,

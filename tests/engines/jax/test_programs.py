@@ -352,6 +352,36 @@ def test_the_gradient_of_one_leaf_is_a_part_of_what_was_compiled(
     assert compiled == []
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_derivative_that_the_value_determines_is_traced_once(stated: bool) -> None:
+    """With a rule in Python it is traced anew, because the rule may do something else."""
+    traced: list[str] = []
+
+    def product(x: jax.Array, w: jax.Array) -> jax.Array:
+        traced.append("")
+        return jnp.tanh(x) * w
+
+    layer: Any = product
+    if stated:
+        layer = jax.custom_vjp(product)
+        layer.defvjp(
+            lambda x, w: (product(x, w), (x, w)),
+            lambda kept, g: (g * kept[1] * (1 - jnp.tanh(kept[0]) ** 2), g * jnp.tanh(kept[0])),
+        )
+
+    def gradients() -> dict[str, Any]:
+        subject = subject_of(JaxJitEngine(), layer, x=X, w=W)
+        call = Call(cotangents=np.ones((1, X.size)))
+        return {n: subject.run(replace(call, wrt=(n,))).gradients[n] for n in ("x", "w")}
+
+    first, before = gradients(), len(traced)
+    again = gradients()
+    assert (len(traced) - before == 1) == (not stated)  # for its value
+    for name, expected in {"x": W * (1 - np.tanh(X) ** 2), "w": np.tanh(X)}.items():
+        np.testing.assert_array_equal(first[name], again[name])
+        np.testing.assert_allclose(first[name].reshape(X.shape), expected, rtol=1e-14)
+
+
 def test_a_gradient_that_depends_on_what_is_requested_is_compiled_again() -> None:
     def layer(x: Any, w: Any) -> Any:
         return product(x, w).sum()

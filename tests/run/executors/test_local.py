@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run.executors.local import Local
+from gradcheck_cli.run.workers.pool import Pool
 
 Read = Callable[[str], Spec]
 Made = Callable[[str], Local]
@@ -48,6 +51,28 @@ def test_each_spec_is_examined_under_its_number(spec: Read, made: Made) -> None:
     assert {number: result.spec for number, result in found.items()} == {7: "s7", 3: "s3"}
     assert list(executor.engines()) == ["reference"]
     assert all(executor.engines().values())
+    executor.close()
+
+
+def test_layers_need_no_truth_of_a_formula(
+    spec: Read, made: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[str] = []
+    own = Pool.start
+
+    def start(pool: Pool, engine: str, *args: Any) -> None:
+        started.append(engine)
+        own(pool, engine, *args)
+
+    monkeypatch.setattr(Pool, "start", start)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "layers.py").write_text("def square(x):\n    return x * x\n", "utf-8")
+    executor = made("numpy")
+    executor.start()
+    text = "name: square\ninputs: {x: 2.0}\nimplementations: {numpy: layers.py:square}\n"
+    executor.submit(0, spec(text))
+    _results(executor, 1)
+    assert set(started) == {"numpy"}
     executor.close()
 
 
