@@ -24,7 +24,13 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.judge import is_suspect, lose_little, mode_disagreements, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
-from gradcheck_cli.truth.layers.callables import STIRRED, CallableTruth, own_size, ulp_perturbed
+from gradcheck_cli.truth.layers.callables import (
+    STIRRED,
+    CallableTruth,
+    far_rounded,
+    own_size,
+    ulp_perturbed,
+)
 from gradcheck_cli.truth.layers.visibility import NO_EFFECT, words_of_bubbles
 
 ENTRIES = 1024  # the most entries of a Jacobian that is computed whole
@@ -256,8 +262,29 @@ class Whole(Gradients):
         return replace(case, truth=replace(case.truth, blocks=blocks))
 
     def perturbed_evaluations(self) -> Evaluations:
-        """Reverse mode after moves of a few ulps: an error that stays is no rounding error."""
-        return {(self.layer.name, "reverse"): self.reverse(self.layer.narrow, stirred=True)}
+        """Reverse mode after moves of a few ulps: an error that stays is no rounding error. But a
+        saturated result, such as tanh(3), is rounded to the same number then. Where the truth is
+        certified, an error must stay at points farther away, too."""
+        near, program, truth = self.reverse(self.layer.narrow, stirred=True), self.program, None
+        mine = next((one for one in self.evaluations if one.mode == "reverse"), None)
+        if self.is_certified:
+            truth = self.case.truth
+        if program is None or mine is None or truth is None:
+            return {(self.layer.name, "reverse"): near}
+        found = {name: one.values for name, one in near.gradients.items()}
+        for seed in range(STIRRED):
+            there = far_rounded(self.layer.narrow, seed)
+            true = program.gradients_at(there)
+            ran = self.layer.narrow.run(Call(there, self.cotangents))
+            for name, again in found.items():
+                g, moved = mine.gradients[name].values, ran.gradients.get(name)
+                if again is None or g is None or moved is None:
+                    continue
+                block = truth.blocks["reverse", name]
+                same = _with_same_error(g, block.value, moved, true[name])
+                found[name] = np.where(np.abs(same - g) > np.abs(again - g), same, again)
+        gradients = {n: replace(one, values=found[n]) for n, one in near.gradients.items()}
+        return {(self.layer.name, "reverse"): replace(near, gradients=gradients)}
 
     def completed(self) -> Case:
         return with_guards(self.case, self.layer.highest)
@@ -335,3 +362,16 @@ def _overlaid(found: Truth, lifted: Truth) -> Truth:
         hulls=lifted.hulls if kinks else found.hulls,
         forward=found.forward,
     )
+
+
+def _with_same_error(g: Array, truth: Array, moved: Array, truth_there: Array) -> Array:
+    """The gradient here if it had the error of the gradient `moved` at another point: absolutely or
+    in relation to the truth, whichever is nearer to `g`. Zeros stay 0, and where the truth there
+    is unknown (nan), nothing is learned."""
+    error = moved - truth_there
+    with np.errstate(all="ignore"):
+        scaled = truth + error * (truth / truth_there)
+    plain = truth + error
+    same = np.where(np.abs(scaled - g) < np.abs(plain - g), scaled, plain)
+    same = np.where(moved == 0, 0.0, same)
+    return np.where(np.isfinite(truth_there), same, g)

@@ -3,6 +3,7 @@ on a stage of the compiler."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -124,6 +125,27 @@ def test_a_function_that_tensorflow_compiled_is_traced_once_for_each_dtype_and_s
         assert check(function, tf.constant(values, tf.float64), engines="tensorflow").passed
         shapes = 1 if len(values) == 2 else 2
         assert function.experimental_get_tracing_count() == 2 * shapes
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("factor", [1.0, 1.0001])
+def test_a_saturated_layer_of_float32_alone_is_wrong_only_if_its_rule_is(factor: float) -> None:
+    """tanh(3.375) is the same number a few ulps away, so its rounding error stays there."""
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def tanh(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        y = tf.tanh(x)
+        return y, lambda y_bar: factor * y_bar * (1 - y * y)
+
+    signature = [tf.TensorSpec([None], tf.float32)]
+    function = tf.function(
+        lambda x: tanh(x**3), input_signature=signature, jit_compile=True, autograph=False
+    )
+    report = check(function, tf.constant([0.5, -1.2, 1.5, -1.0]), modes=["reverse"])
+    codes = [one.code for result in report.results for one in result.findings]
+    assert (codes == ["GC101"]) == (factor != 1)
+    assert "GC101" in codes or report.passed
 
 
 @pytest.mark.exhaustive

@@ -153,6 +153,17 @@ class ProgramTruth:
             self._known[key] = computed
         return computed
 
+    def gradients_at(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The Jacobian with respect to each leaf, (m, n), at other values of the leaves; nan where
+        it is not certified."""
+        request = self.request({"reverse": Projection()})
+        there = {self.words[name]: value for name, value in values.items()}
+        found = compute(replace(request, values={**request.values, **there})).blocks
+        return {
+            self._leaves[word]: np.where(block.certified, block.value, np.nan)
+            for (_, word), block in found.items()
+        }
+
     def graph(self) -> Graph | Failure | None:
         """The graph of the program with numbers at the leaves; None if no leaf in it moves."""
         problem = self.layer.problem

@@ -114,6 +114,8 @@ def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Su
         if not record.op.exact:
             size = np.abs(to_array(bar))
             moved = np.where(size == 0, 0.0, size * (u * _rounded_at(record) + eta))  # not 0 * inf
+            if np.isnan(moved).any():
+                moved = np.where(_is_whole(record, fmt), 0.0, moved)
             by_op.append(float(np.sum(moved)))
             if record.op.rounding == "inputs":
                 backward += u * _moved_by_inputs(record, bar)
@@ -140,6 +142,18 @@ def _rounded_at(record: Any) -> Array:
         sizes = [np.abs(a) if a.dtype.kind == "f" else a for a in arrays]  # not of an index
         return np.abs(record.op.value(*sizes, **record.keywords))
     return np.abs(to_array(record.value))
+
+
+def _is_whole(record: Any, fmt: FloatFormat) -> Array:
+    """Mark the results of an operation that are integers of integers and small enough for half of
+    the dtype's bits, like n - 1 in the derivative of x^n. They do not round, although the
+    derivative by n is nan for a negative x."""
+    from reference_engine.traced import to_array
+
+    most = 2.0 ** (fmt.bits // 2)
+    arrays = [to_array(record.value), *map(to_array, record.xs)]
+    whole = [(np.abs(array) <= most) & (np.rint(array) == array) for array in arrays]
+    return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*whole)))
 
 
 def _moved_by_inputs(record: Any, bar: Any) -> float:

@@ -64,6 +64,7 @@ STIR: Step = 8.0  # roundings by which the inputs move, so that every operation 
 NEARBY: Step = 2.0**-8  # of half an ulp: a step that seldom meets the kink that a move crossed
 SURER = 4  # times nearer to a difference: one derivative is confirmed, and not the other
 PAIRS = 5  # of moves by half an ulp: 31 of 32 kinks at which two numbers meet are crossed
+FAR_MOVE: Step = 2.0**-10
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 
 
@@ -513,6 +514,19 @@ def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     move = 8 * FORMATS[subject.dtype].unit_roundoff
     return {
         leaf.name: perturbed_leaf(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable
+    }
+
+
+def far_rounded(subject: Subject, seed: int) -> dict[str, Array]:
+    """The values of the leaves moved by 2^-10 of themselves, as numbers of the dtype: so far that
+    a result rounds anew although it hardly moves, down to a derivative of 2^-13 in float32, and so
+    little that most derivatives keep their size."""
+    rng = generator(seed, 38)
+    fmt = FORMATS[subject.dtype]
+    return {
+        leaf.name: fmt.round(perturbed_leaf(leaf, FAR_MOVE, rng))
+        for leaf in subject.leaves
+        if leaf.differentiable
     }
 
 

@@ -34,6 +34,18 @@ def test_each_operation_rounds_its_own_result() -> None:
     assert at_inputs == pytest.approx(2 * 3 + (3 + 2 + 2) * 2)
 
 
+def test_a_whole_exponent_does_not_round_beside_a_negative_base() -> None:
+    """The derivative of x^n by n is nan there, which the n - 1 of its rule must not pass on."""
+    values = {"x": array([1.5, -1.9])}
+    run = RecordedProgram(program_of("x ** 3.0", values), values, "float32")
+    tape = EntryTape(run, Projection(), "reverse", FORMATS["float32"])
+    for place, x in enumerate((1.5, -1.9)):
+        sums = tape.sensitivities("x", place, place)
+        costs = np.asarray(sums.operations) / FORMATS["float32"].unit_roundoff
+        # x^2 rounds before it is multiplied by 3, and so does the product
+        assert sum(costs) + sums.backward == pytest.approx(3 * 3 * x**2)
+
+
 def test_cancelled_digits_count_at_their_full_size() -> None:
     at_ops, _ = output_sums("(exp(x) - 1) / x", x=1e-4)
     assert at_ops == pytest.approx(np.exp(1e-4) / 1e-4, rel=1e-3)
