@@ -484,12 +484,16 @@ class LayerSubject(FrameworkLayer, Subject):
 
             yield Passes(leaves, wrt, call, pull, reached)
 
+    def arguments(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The arguments of a forward pass, and its leaves as it receives them."""
+        inputs = self.inputs({})
+        return inputs, {leaf.name: self.primal(leaf.name, inputs) for leaf in self.leaves}
+
     @contextmanager
     def forward_pass(self) -> Iterator[ForwardPass]:
         """A forward pass as in inference, ready to be watched."""
         with self.ready({}), self.operation_by_operation():
-            inputs = self.inputs({})
-            leaves = {leaf.name: self.primal(leaf.name, inputs) for leaf in self.leaves}
+            inputs, leaves = self.arguments()
 
             def call() -> list[Any]:
                 with self.untracked():

@@ -253,8 +253,16 @@ class TorchSubject(LayerSubject):
     def untracked(self) -> Iterator[None]:
         """Compute without gradients, and run compiled code as it was written: only its derivatives
         are judged, and code without derivatives would be compiled separately."""
-        with self.torch.no_grad(), as_written(self.torch) if self._compiled else nullcontext():
+        tracking = nullcontext() if self._needs_graph else self.torch.no_grad()
+        with tracking, as_written(self.torch) if self._compiled else nullcontext():
             yield
+
+    def arguments(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        if not self._needs_graph:
+            return super().arguments()
+        inputs = self.inputs({}, self.wrt)
+        leaves = {leaf.name: self.primal(leaf.name, inputs) for leaf in self.leaves}
+        return inputs, {**leaves, **inputs}  # not what they were copied from
 
     def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
         is_partial = wrt is not None and self.state.named
@@ -629,8 +637,15 @@ class TorchSubject(LayerSubject):
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.torch.layer_recorder import record_forward
 
-        with self.forward_pass() as forward:
-            return record_forward(forward, self.request.implementation.span)
+        try:
+            with self.forward_pass() as forward:
+                return record_forward(forward, self.request.implementation.span)
+        except RuntimeError:
+            known = self._needs_graph
+            self.plain_value({})  # learns whether the layer runs only with tracked gradients
+            if known or not self._needs_graph:
+                raise
+            return self.record_forward()
 
     def gradient_program(
         self, narrow: Any, searched: Sequence[str], points: Sequence[Values]

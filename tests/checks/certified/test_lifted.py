@@ -299,6 +299,23 @@ def test_a_mask_with_the_smallest_number_of_its_dtype_has_second_derivatives() -
     assert {one.truth for one in answer.checks} == {FROM_THE_TRACE}
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_layer_that_differentiates_on_its_way_is_certified(keeps: bool) -> None:
+    """A penalty on a gradient, and one whose author forgot `create_graph`."""
+
+    def penalty(x: Any) -> Any:
+        x.requires_grad_()
+        value = torch.tanh(2 * x).sum()
+        (slope,) = torch.autograd.grad(value, x, create_graph=keeps, retain_graph=True)
+        return (slope - 1) ** 2 + value
+
+    answer = examined(penalty, X, modes=("reverse",))
+    assert {check.truth for check in answer.checks} == {FROM_THE_TRACE}
+    assert {f.code for f in answer.findings if f.severity == "error"} == set(
+        () if keeps else ("GC101",)
+    )
+
+
 def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> None:
     def shy(x: Any) -> Any:
         if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
