@@ -42,7 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Adds the specs of the configuration to a run without paths."""
-    config.addinivalue_line("markers", f"{MARKER}: specs, and tests that use assert_gradients.")
+    config.addinivalue_line(
+        "markers", f"{MARKER}: specs, and tests with the fixture assert_gradients."
+    )
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     requested = [config.invocation_params.dir / arg for arg in config.args]

@@ -22,7 +22,7 @@ from gradcheck_cli.report.numbers import seconds
 from gradcheck_cli.report.status import mark_of
 from gradcheck_cli.report.style import plain_lines
 from gradcheck_cli.report.summary import finding_counts, set_aside_words, status_count, summary_line
-from gradcheck_cli.report.window import TAB
+from gradcheck_cli.report.window import TAB, place
 
 BUDGET = 4_500_000
 """Bytes. Browsers open more, but mail and code review do not."""
@@ -72,8 +72,8 @@ def _within_budget(ordered: list[tuple[int, SpecResult]]) -> tuple[list[Markup],
     sections: list[Markup] = []
     left_out = {"pictures": 0, "details": 0}
     size = 0
-    for place, (number, result) in enumerate(ordered):
-        room = BUDGET - _ROW * (len(ordered) - place) - size
+    for written, (number, result) in enumerate(ordered):
+        room = BUDGET - _ROW * (len(ordered) - written) - size
         made = _rendered(section(result, number)) if size < BUDGET * _WITH_PICTURES else None
         if made is None or len(made.encode()) > room * _WITH_PICTURES:
             left_out["pictures"] += 1
@@ -118,14 +118,11 @@ def _tiles(report: Report) -> list[tuple[str, int, str]]:
 
 
 def _error(error: SpecError) -> dict[str, Any]:
-    place = (
-        error.path if error.span is None else f"{error.path}:{error.span.line}:{error.span.column}"
-    )
     line = error.source.line(error.span.line) if error.source and error.span else ""
     return {
         "code": error.code,
         "name": code_name(error.code),
-        "place": place,
+        "place": place(error.path, error.span),
         "message": error.message,
         "help": error.help,
         "line": line,

@@ -29,7 +29,8 @@ from gradcheck_cli.report.numbers import FEW, depth, significant, small_or_relat
 from gradcheck_cli.report.reasons import reason_lines, stories_of
 from gradcheck_cli.report.search_words import searched_words
 from gradcheck_cli.report.status import mark_of, quality_of
-from gradcheck_cli.report.style import Style, unlabelled
+from gradcheck_cli.report.style import Style, plain, unlabelled
+from gradcheck_cli.report.window import place
 
 STYLE = Style(width=10_000)  # a page breaks lines by itself
 _MOST_MAPS = 4  # of one spec
@@ -58,7 +59,7 @@ def section(result: SpecResult, number: int, pictures: bool = True) -> dict[str,
     return {
         "id": f"spec-{number}",
         "name": result.spec,
-        "path": result.source.path,
+        "path": plain(result.source.path),
         "status": result.status,
         "word": word,
         "tone": tone,
@@ -114,7 +115,7 @@ def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
         "input": first.input,
         "point": point_words(first),
         "detail": detail_of(group),
-        "place": f"{source.path}:{span.line}:{span.column}",
+        "place": place(source.path, span),
         "source": list(_source_lines(source.line, span.line, span.column, span.end_column)),
         "table": entries_of(group, result.output_name, axes, STYLE),
         "labelled": labelled,

@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
+from markupsafe import escape
 
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report.html.page import BUDGET, page, spec_html
+from gradcheck_cli.report.style import plain
 from tests.report import samples
 
 
@@ -32,6 +34,9 @@ def test_nothing_in_a_name_is_markup_or_steers() -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", text)
     assert "<script>alert" not in text
     assert text.count("<script>") == 1
+    assert escape(plain(samples.STRANGE)) in text
+    (path,) = set(re.findall(r'<span class="path">([^<]*)', text))
+    assert path == escape(plain(samples.strange().results[0].source.path))
     text.encode("utf-8")
 
 
