@@ -20,6 +20,9 @@ from jax.extend import core
 from gradcheck_cli.engines.jax.wide import LOOPS
 from gradcheck_cli.engines.layer.lifting import NotLifted
 
+_ACCURACIES = ("precision", "accuracy")
+_FULL = (None, *jax.lax.Precision)
+"""Values of these parameters for which a processor rounds as always."""
 _COMPILED = ("jit", "pjit", *LOOPS)
 _SAME = frozenset(
     (
@@ -63,11 +66,30 @@ def refuse_unknown_rounding() -> None:
 
 
 def refuse_rewritten(jaxpr: Any) -> None:
-    """Raise NotLifted if a compiled call has operations that XLA merges."""
+    """Raise NotLifted if a compiled call has operations that XLA merges, or an operation may round
+    as its parameters say."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name in _COMPILED:
+        name, params = equation.primitive.name, equation.params
+        if any(part not in _FULL for key in _ACCURACIES for part in _parts(params.get(key))):
+            raise NotLifted(f"`{name}` may round to fewer digits than its dtype has")
+        if name in _COMPILED:
             for outer, inner in _Call().merged(equation):
                 raise NotLifted(f"XLA merges `{inner}` and `{outer}`, and rounds in another way")
+        for inside in _programs(equation):
+            refuse_rewritten(inside)
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _programs(equation: Any) -> list[Any]:
+    """The programs among the parameters of an equation."""
+    return [
+        getattr(part, "jaxpr", part)
+        for part in jax.tree.leaves(list(equation.params.values()))
+        if isinstance(part, core.Jaxpr | core.ClosedJaxpr)
+    ]
 
 
 class _Call:
@@ -81,11 +103,7 @@ class _Call:
 
     def merged(self, equation: Any) -> Iterator[tuple[str, str]]:
         """The pairs of operations that are merged."""
-        parts = [
-            getattr(part, "jaxpr", part)
-            for part in jax.tree.leaves(list(equation.params.values()))
-            if isinstance(part, core.Jaxpr | core.ClosedJaxpr)
-        ]
+        parts = _programs(equation)
         single = len(parts) == 1 and equation.primitive.name not in LOOPS
         for jaxpr in parts:
             self._constants.update(jaxpr.constvars)

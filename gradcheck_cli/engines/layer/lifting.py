@@ -9,6 +9,7 @@ the program must check.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -129,9 +130,21 @@ def lifted_outputs(
 ) -> Lifted:
     """A recorded run as a program that also holds for other numbers of the inputs. It has an output
     for each slot (None: there is none). Raises NotLifted, also if an index, a mask of masks or a
-    branch depends on the numbers."""
+    branch depends on the numbers, or if products may be rounded to fewer digits."""
+    for variable in FEWER_DIGITS:
+        if os.environ.get(variable, _STRICT).upper() != _STRICT:
+            raise NotLifted(f"how products round with {variable} is not known")
     return _AnywhereLifting(execution, place).run(inputs, outputs)
 
+
+FEWER_DIGITS = (
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "TF_SET_ONEDNN_FPMATH_MODE",
+)
+"""Environment variables by which oneDNN, in PyTorch and TensorFlow, may round factors of products
+to bfloat16."""
+_STRICT = "STRICT"
 
 _EXACT_ROWS = frozenset(("add", "subtract", "multiply", "divide", "negative", "sqrt"))
 """Rows that are rounded correctly in every dtype, so results that a dtype has are exact."""

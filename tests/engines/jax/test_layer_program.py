@@ -17,6 +17,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.jax.layer import JaxSubject
+from gradcheck_cli.engines.layer.lifting import FEWER_DIGITS
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.search.enclosures.enclosed import Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
@@ -147,3 +148,13 @@ def test_a_layer_whose_runs_or_derivatives_may_differ_has_no_program(does: str) 
 def test_flags_of_xla_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     assert "fast_math" in program_of(jnp.sum).reason
+
+
+@pytest.mark.parametrize("variable", FEWER_DIGITS)
+def test_variables_that_round_products_are_refused(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "strict")
+    assert not program_of(jnp.sum).reason
+    monkeypatch.setenv(variable, "BF16")
+    assert variable in program_of(jnp.sum).reason

@@ -53,6 +53,28 @@ def test_operations_that_are_compiled_one_by_one_are_not_merged() -> None:
     refuse_rewritten(_call(MERGED["a product of exponentials"], lambda function: function))
 
 
+def test_a_call_inside_of_a_checkpoint_is_compiled() -> None:
+    def kept(x: Any) -> Any:
+        return jax.checkpoint(jax.jit(lambda y: y / x / x))(x)
+
+    jaxpr, _ = traced(lambda x: [kept(x)], [jnp.asarray(X)])
+    with pytest.raises(NotLifted, match="XLA merges"):
+        refuse_rewritten(jaxpr.jaxpr)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x: jnp.dot(x, x, precision=lax.DotAlgorithmPreset.BF16_BF16_F32),
+        lambda x: lax.exp(x, accuracy=lax.Tolerance(atol=0.1, rtol=0.0, ulps=0)),
+    ],
+)
+def test_an_operation_that_may_round_to_fewer_digits_is_refused(product: Any) -> None:
+    jaxpr, _ = traced(lambda x: [product(x)], [jnp.ones(3, jnp.float32)])
+    with pytest.raises(NotLifted, match="fewer digits"):
+        refuse_rewritten(jaxpr.jaxpr)
+
+
 def test_the_body_of_a_scan_is_compiled() -> None:
     def turns(x: Any) -> Any:
         y, _ = lax.scan(lambda c, _: ((c / x) / (x + 1), None), x, None, length=2)
