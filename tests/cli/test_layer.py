@@ -89,6 +89,14 @@ def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
     )
 
 
+def test_what_no_handler_is_meant_to_catch_has_its_line_too(folder: Path) -> None:
+    text = "import numpy as np\nimport asyncio\n\ndef odd(x):\n    raise asyncio.CancelledError\n"
+    (folder / "odd.py").write_text(text + "\ndef odd_backward(g, x):\n    return g\n")
+    screen = call_here("layer", "odd.py:odd", "--input", "x=2", "--dtype", "float64", cwd=folder)
+    assert screen.code == 1
+    assert "--> odd.py:5:5" in screen.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

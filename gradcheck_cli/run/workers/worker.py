@@ -169,6 +169,8 @@ def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any
     try:
         return _answer_to(engine, question, so_far)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
+        from gradcheck_cli.domain.records import replace
+        from gradcheck_cli.engines.layer.source_lines import raised_at
         from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_of_our_line
         from gradcheck_cli.run.workers.replies import failed
 
@@ -176,6 +178,7 @@ def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any
         if kind in OURS:
             return internal_failure(error, OURS[kind])
         failure = as_failure(error, ours=True)
+        failure = replace(failure, place=failure.place or raised_at(error))
         if is_of_our_line(error):
             failure = internal_failure(error, "the question could not be answered")
         return failed(engine.capabilities.name, question, failure)
