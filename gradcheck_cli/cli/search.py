@@ -178,6 +178,7 @@ def _draw(report: SearchReport, folder: str) -> None:
 
 def _code(report: SearchReport) -> int:
     from gradcheck_cli.cli import exits
+    from gradcheck_cli.run.searching import NO_DOMAIN
 
     if report.interrupted:
         raise KeyboardInterrupt
@@ -185,10 +186,10 @@ def _code(report: SearchReport) -> int:
         return exits.USAGE
     verdicts = {search.verdict for result in report.results for search in result.searches}
     if not verdicts:
-        raise UsageError(
-            "nothing was searched: no input has a domain",
-            "write `domain: [low, high]` for an input",
-        )
+        if all(NO_DOMAIN in result.notes for result in report.results):
+            words = "nothing was searched: no input has a domain"
+            raise UsageError(words, "write `domain: [low, high]` for an input")
+        raise UsageError("nothing was searched")
     if "found" in verdicts:
         return exits.FOUND
     return exits.UNDECIDED if "undecided" in verdicts else exits.PASSED

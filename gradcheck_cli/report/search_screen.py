@@ -49,6 +49,8 @@ def search_lines(report: SearchReport, style: Style) -> Iterator[Text]:
 
 
 def _result_lines(result: SearchResult, style: Style) -> Iterator[Text]:
+    if not result.searches:  # the notes say why
+        yield Text(plain(result.spec), "bold")
     for place in dict.fromkeys((one.engine, one.dtype) for one in result.searches):
         engine, dtype = place
         yield Text(f"{plain(result.spec)}  {dtype}  {engine}", "bold")

@@ -23,6 +23,12 @@ def test_verdicts_come_before_the_picture_and_results_are_apart() -> None:
     assert lines[2].startswith("open ")
 
 
+def test_a_spec_that_is_not_searched_is_named_above_the_reason() -> None:
+    report = SearchReport((replace(result(x=(0, 1)), spec="sq", notes=("no input has a domain",)),))
+    lines = [line.plain for line in search_lines(report, Style(width=80))]
+    assert lines == ["sq", "note    no input has a domain"]
+
+
 def test_control_characters_of_names_are_not_printed() -> None:
     proven = Search("torch", "float32", "undefined", "proven-absent", repeat="gradcheck \x1b[2J")
     named = replace(result(proven, x=(0, 1)), spec="a\x1b[2Jb", notes=("\x07",))
