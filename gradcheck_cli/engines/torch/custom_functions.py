@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import CodeType
@@ -49,16 +49,14 @@ class _Call:
     place: Place | None
 
 
-def custom_calls(
-    passes: Passes, classes: Collection[Any], numpy: Callable[[Any], Array]
-) -> list[CustomCall]:
-    """Run the layer, and return in order the calls of these classes that the outputs depend
+def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCall]:
+    """Run the layer, and return in order the calls of users' classes that the outputs depend
     on."""
     calls: list[_Call] = []
     places = Places(__name__)
 
     def recorded(cls: Any, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        if users_class(cls) in classes and len(calls) < MOST_CALLS:
+        if is_stated(users_class(cls)) and len(calls) < MOST_CALLS:
             apply, given = applied(cls, args)
             number = torch.autograd._get_sequence_nr()
             copies = once_each(detached_copy, given)
@@ -174,7 +172,12 @@ def below(nodes: Sequence[Any]) -> Iterator[Any]:
 def _class_of(node: Any) -> Any:
     """The class of a user's function that a node belongs to, or None."""
     cls = users_class(getattr(node, "_forward_cls", None))
-    return cls if _is_users(cls) or registered(cls) is not None else None
+    return cls if is_stated(cls) else None
+
+
+def is_stated(cls: Any) -> bool:
+    """Whether a user states the derivative of this class."""
+    return _is_users(cls) or registered(cls) is not None
 
 
 def users_class(cls: Any) -> Any:
@@ -237,14 +240,14 @@ def replaced_forward(cls: Any, forward: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def around_calls(
-    within: Callable[[Any], AbstractContextManager[None]], of: Collection[Any] | None = None
+    within: Callable[[Any], AbstractContextManager[None]], of: Callable[[Any], bool] | None = None
 ) -> Iterator[None]:
-    """Run every call of a user's class, or of the classes `of` as they are called under `vmap` and
+    """Run every call of a user's class, or of the classes `of` which this is true, under `vmap` and
     elsewhere, inside `within(class)`, except calls inside a call of the same class."""
     running = set()
 
     def inside(cls: Any, _: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        concerns = _is_users(cls) if of is None else users_class(cls) in of
+        concerns = _is_users(cls) if of is None else of(users_class(cls))
         if cls in running or not concerns:
             return run()
         running.add(cls)

@@ -3,7 +3,7 @@ out of the graph, and calls of `autograd.Function`s."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from gradcheck_cli.engines.torch.custom_functions import (
     detached_copy,
     firsts,
     function_name,
+    is_stated,
     once_each,
     parameters_of,
     replaced_forward,
@@ -63,16 +64,18 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 @contextmanager
-def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
-    """Make the layer behave as `declared` says inside the block. `classes` are the functions that
-    it calls."""
-    which = {cls: declared.function(function_name(cls)) for cls in classes}
-    meant = {cls: index for cls, index in which.items() if index is not None}
+def holding(declared: Declared, numpy: Numpy) -> Iterator[None]:
+    """Make the layer behave as `declared` says inside the block."""
+
+    def which(cls: Any) -> int | None:
+        return declared.function(function_name(cls)) if is_stated(cls) else None
 
     def patched(cls: Any) -> AbstractContextManager[None]:
-        return _patched(cls, declared, meant[users_class(cls)], numpy)
+        index = which(users_class(cls))
+        assert index is not None
+        return _patched(cls, declared, index, numpy)
 
-    with around_calls(patched, meant), _Cuts(declared):
+    with around_calls(patched, lambda cls: which(cls) is not None), _Cuts(declared):
         yield
 
 

@@ -617,14 +617,10 @@ class TorchSubject(LayerSubject):
             return unclipped_gradients(lambda: self.run(Call(cotangents=rows)).gradients)
 
     def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
-        from gradcheck_cli.engines.torch.custom_functions import classes_of
         from gradcheck_cli.engines.torch.declared import holding
 
-        with self.ready({}), as_written(self.torch):
-            classes = classes_of(self.call(self.inputs({}, self.wrt)))
-
         def call(inputs: dict[str, Any]) -> list[Any]:
-            with as_written(self.torch), holding(declared, classes, self.fw.numpy):
+            with as_written(self.torch), holding(declared, self.fw.numpy):
                 return self.call(inputs)
 
         return call
@@ -661,12 +657,10 @@ class TorchSubject(LayerSubject):
             return casts_in_passes(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
-        from gradcheck_cli.engines.torch.custom_functions import classes_of, custom_calls
+        from gradcheck_cli.engines.torch.custom_functions import custom_calls
 
         with self.passes() as passes:
-            classes = classes_of(passes.call())
-        with self.passes() as passes:  # a call may write to what it is given
-            return custom_calls(passes, classes, self.fw.numpy)
+            return custom_calls(passes, self.fw.numpy)
 
     def lines(self, row: Array) -> Lines:
         from gradcheck_cli.engines.torch.lines import Watching

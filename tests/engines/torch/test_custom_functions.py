@@ -171,3 +171,22 @@ def test_a_function_that_is_wrong_for_one_tensor_given_twice_is_named() -> None:
         "wrong rule",
         True,
     )
+
+
+def test_a_wrong_function_whose_class_each_call_makes_anew_is_named() -> None:
+    def double(x: Any) -> Any:
+        class Double(torch.autograd.Function):  # type: ignore[misc]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return 3 * g
+
+        return Double.apply(x)
+
+    (found,) = check(lambda x: double(x).sin(), torch.tensor([0.3]), dtypes=["float32"]).findings
+    cause = found.cause
+    assert cause is not None
+    assert (cause.op, cause.text, cause.proven) == ("Double", "3 * g", True)
