@@ -11,6 +11,7 @@ import click
 from gradcheck_cli.cli.exits import guarded
 from gradcheck_cli.cli.streams import open_closed_streams, word_failures
 from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.domain.synonyms import nearest
 from gradcheck_cli.version import VERSION
 
 # name: (module, line in `gradcheck --help`). The function of a command is called `command`.
@@ -78,8 +79,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown = args and not args[0].startswith("-") and args[0] not in COMMANDS
         if unknown and not ctx.resilient_parsing:  # not during completion
-            meant = ELSEWHERE.get(args[0])
-            hint = f" {meant}" if meant else did_you_mean(args[0], COMMANDS)
+            choices = [*COMMANDS, *ELSEWHERE]
+            lead = ELSEWHERE.get(nearest(args[0], choices) or "")
+            hint = f" {lead}" if lead else did_you_mean(args[0], choices)
             raise click.UsageError(f"there is no command `{args[0]}`.{hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -44,6 +44,11 @@ def test_the_short_flag_of_the_version(tmp_path: Path) -> None:
     assert call_here("-V", cwd=tmp_path).out == f"gradcheck {gradcheck_cli.__version__}\n"
 
 
+@pytest.mark.parametrize(("typed", "lead"), [("chek", "`gradcheck run`"), ("runn", "`run`?")])
+def test_a_misspelt_command_leads_on_too(typed: str, lead: str, tmp_path: Path) -> None:
+    assert lead in call_here(typed, cwd=tmp_path).err
+
+
 @pytest.mark.parametrize("word", ELSEWHERE)
 def test_a_command_of_another_tool_leads_on(word: str, tmp_path: Path) -> None:
     screen = call_here(word, cwd=tmp_path)
