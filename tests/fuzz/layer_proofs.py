@@ -1,11 +1,11 @@
-"""Attacks on proofs about layers of PyTorch: layers of random operations are searched, and inside
-each domain that is called free of a kind of failure, the layer itself is run at random and extreme
-points. One that fails in that kind is a counterexample: a bug of the worst sort.
+"""Attacks on proofs about layers of PyTorch and JAX: layers of random operations are searched, and
+inside each domain that is called free of a kind of failure, the layer itself is run at random and
+extreme points. One that fails in that kind is a counterexample: a bug of the worst sort.
 
-    python -m tests.fuzz.layer_proofs [--layers N] [--points N] [--seed N]
+    python -m tests.fuzz.layer_proofs [--engine E] [--layers N] [--points N] [--seed N]
 
-Layers work along their last axis, so many points are one call; those that seem to fail are run
-alone, and compared with the certified truth of the forward.
+Many points are one call (`layer_languages`); those that seem to fail are run alone, and compared
+with the certified truth of the forward.
 """
 
 from __future__ import annotations
@@ -13,56 +13,26 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from gradcheck_cli import specfile
 from gradcheck_cli.checks.protocol import drive
-from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.search import KINDS, Kind, SearchRequest
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import make
 from gradcheck_cli.engines.entry_points import targets
 from gradcheck_cli.search.box import Domain, Ordinals
-from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.layers import layer_searching
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.truths import PointTruth
+from tests.fuzz.layer_languages import LANGUAGES
 from tests.fuzz.proofs import Counterexample, drawn_points
 
-_UNARY = (
-    *("torch.exp({})", "torch.log({})", "torch.sqrt({})", "torch.tanh({})", "torch.sigmoid({})"),
-    *("F.softplus({})", "torch.sin({})", "torch.cos({})", "torch.abs({})", "F.relu({})"),
-    *("({})**2", "({})**3", "1/({})", "torch.erf({})", "torch.expm1({})", "torch.log1p({})"),
-    *("F.silu({})", "F.gelu({})", "F.elu({})", "F.logsigmoid({})", "torch.rsqrt({})"),
-    *("torch.softmax({}, -1)", "torch.log_softmax({}, -1)", "F.leaky_relu({}, 0.1)"),
-    *("F.linear({}, W, b)", "F.linear({}, W)", "torch.clamp({}, -0.5, 2)", "torch.cumsum({}, -1)"),
-    *("({}) - ({}).mean(-1, keepdim=True)", "({}) / (1 + ({}).abs().sum(-1, keepdim=True))"),
-    *("F.layer_norm({}, (3,))", "F.layer_norm({}, (3,), w, b)", "F.normalize({}, dim=-1)"),
-    *("({}) * w", "({}) + b", "torch.flip({}, (-1,))", "torch.where(({}) > 0.5, {}, {} * {})"),
-    *("({}).logsumexp(-1, keepdim=True) - ({})", "({}).amax(-1, keepdim=True) - ({})"),
-    *("torch.cat([{}, {}], -1)[..., :3]", "torch.stack([{}, {}]).mean(0)", "F.hardtanh({})"),
-    *("torch.minimum({}, w)", "torch.maximum({}, b)", "F.mish({})", "torch.asinh({})"),
-)
-_BINARY = ("({}) + ({})", "({}) - ({})", "({}) * ({})", "({}) / ({})", "torch.maximum({}, {})")
-_WHOLE = (
-    *("({}).sum(-1)", "({}).mean(-1)", "torch.logsumexp({}, -1)", "({}).amax(-1)", "({})[..., 1]"),
-    *("(({}) * w).sum(-1)", "({}).pow(2).sum(-1)", "({}).var(-1)", "torch.linalg.norm({}, dim=-1)"),
-    *("F.linear({}, W, b)[..., 0]", "(({}) @ w)", "({}).std(-1)", "({}).prod(-1)"),
-)
-_NAMES: Mapping[str, Any] = {
-    "torch": torch,
-    "F": torch.nn.functional,
-    "W": torch.tensor([[0.5, -1.5, 2.0], [0.25, 1.0, -0.75], [0.3, 0.1, -2.0]]),
-    "b": torch.tensor([0.1, -0.2, 3.0]),
-    "w": torch.tensor([0.5, -1.0, 2.0]),
-}
 _ENDS = (0.0, 1e-30, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 100.0, 1e4, 1e20)
 _SIZE = 3
 _MANY = 1 << 16  # points of one call
@@ -72,9 +42,10 @@ _BOXES = 1000  # of a proof, which stands alone here: no point was run before
 class Attack:
     """Searches random layers in this process, and collects counterexamples."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, engine: str = "torch") -> None:
         self._rng = np.random.default_rng(seed)
-        self._engine = make(targets()["torch"])
+        self._engine = make(targets()[engine])
+        self._language = LANGUAGES[engine]()
         self._engine.load()
         self.layers = 0  # of which something was proven
         self.proofs = 0
@@ -84,16 +55,16 @@ class Attack:
     def text(self) -> str:
         """A random layer of x (..., 3), with one number for each x."""
         inner = self._expression(int(self._rng.integers(1, 4)))
-        return _filled(str(self._rng.choice(_WHOLE)), inner)
+        return _filled(str(self._rng.choice(self._language.whole)), inner)
 
     def _expression(self, depth: int) -> str:
         rng = self._rng
         if depth == 0:
             return "x"
         if rng.random() < 0.7:
-            return _filled(str(rng.choice(_UNARY)), self._expression(depth - 1))
+            return _filled(str(rng.choice(self._language.unary)), self._expression(depth - 1))
         both = [self._expression(int(rng.integers(depth))) for _ in range(2)]
-        return str(rng.choice(_BINARY)).format(*both)
+        return str(rng.choice(self._language.binary)).format(*both)
 
     def run(self, text: str, points: int) -> None:
         """Search the layer, and attack what is proven. Raises Counterexample."""
@@ -101,8 +72,9 @@ class Attack:
         low, high = sorted(rng.choice(_ENDS, 2) * rng.choice((-1.0, 1.0), 2))
         high = high if high > low else low + 1.0
         dtype = str(rng.choice(("float32", "float32", "float64", "float16", "bfloat16")))
-        layer = eval(f"lambda x: {text}", dict(_NAMES))
-        request = SearchRequest(_spec(layer, low, high), dtype, KINDS, 0.5, 0)
+        layer = eval(f"lambda x: {text}", self._language.names("float32"))
+        spec = _spec(layer, low, high, self._engine.capabilities.name)
+        request = SearchRequest(spec, dtype, KINDS, 0.5, 0)
         with layer_searching(self._engine, request) as searching:
             drive(searching._ask_for_the_program(), lambda ask: None)
             searching._begin_proof()
@@ -114,11 +86,9 @@ class Attack:
             self.proofs += len(proven)
             self.layers += bool(proven)
             for turn in range(math.ceil(points / _MANY) if proven else 0):
-                self._attacked(layer, searching, proven, turn, text)
+                self._attacked(searching, proven, turn, text)
 
-    def _attacked(
-        self, layer: Any, searching: Any, proven: list[Kind], turn: int, text: str
-    ) -> None:
+    def _attacked(self, searching: Any, proven: list[Kind], turn: int, text: str) -> None:
         domain: Domain = searching._domain
         points = drawn_points(domain, _MANY, self._rng)
         if not turn:
@@ -126,20 +96,19 @@ class Attack:
             points[: len(special)] = special
         self.points += len(points)
         numbers = domain.numbers(points)
-        answers = _answers(layer, numbers, domain.dtype)
-        sizes = suspects(
-            answers, lambda: _answers(layer, numbers, "float64"), domain.format, proven
-        )
+        many = self._language.answers
+        answers = many(text, numbers, domain.dtype)
+        sizes = suspects(answers, lambda: many(text, numbers, "float64"), domain.format, proven)
         for kind in proven:
             for index in np.argsort(-sizes[kind])[:4]:
                 if sizes[kind][index] > 0:
-                    self._judge(layer, searching, points[index], kind, text)
+                    self._judge(searching, points[index], kind, text)
 
-    def _judge(self, layer: Any, searching: Any, point: Ordinals, kind: Kind, text: str) -> None:
+    def _judge(self, searching: Any, point: Ordinals, kind: Kind, text: str) -> None:
         domain, wrt = searching._domain, ("x",)
         values = {**domain.values(point), **searching._gradient.constants}
         truth = PointTruth(searching._formula(), values, wrt, domain.dtype)
-        alone = _answers(layer, domain.numbers(point[None]), domain.dtype)
+        alone = self._language.answers(text, domain.numbers(point[None]), domain.dtype)
         for answers in (alone, drive(searching._runner.singly(point[None]), lambda ask: None)):
             own = replace(answers, gradients={"x": answers.gradients["x"]})
             for one in truth.failures(own):
@@ -154,34 +123,18 @@ def _filled(form: str, inner: str) -> str:
     return form.replace("{}", f"({inner})")
 
 
-def _spec(layer: Any, low: float, high: float) -> Spec:
+def _spec(layer: Any, low: float, high: float, engine: str) -> Spec:
     inner = float(low + 0.618 * (high - low))
     inputs = f"inputs: {{x: {{value: {[inner] * _SIZE}, domain: [{low}, {high}]}}}}\n"
     (spec,), mistakes = specfile.read("attack.yaml", f"{inputs}model: sum(x)\n")
     assert not mistakes, mistakes
-    implementation = Implementation("torch", "layer", "", spec.span, live=layer)
+    implementation = Implementation(engine, "layer", "", spec.span, live=layer)
     return replace(spec, implementations=(implementation,))
 
 
-def _answers(layer: Any, numbers: Array, dtype: str) -> Answers:
-    """The results of the layer at points (N, 3), in one call."""
-    floats = getattr(torch, dtype)
-    held = {name: one for name, one in _NAMES.items() if isinstance(one, torch.Tensor)}
-    rounded = {name: one.to(floats) for name, one in held.items()}
-    x = torch.from_numpy(np.ascontiguousarray(numbers)).to(floats).requires_grad_()
-    own = type(layer)(layer.__code__, {**layer.__globals__, **rounded})
-    value = own(x)
-    (gradient,) = torch.autograd.grad(value, x, torch.ones_like(value))
-    return Answers(
-        value.detach().double().numpy()[:, None],
-        {"x": gradient.double().numpy()[:, None, :]},
-        np.ones(len(numbers), np.bool_),
-    )
-
-
-def attack(layers: int, points: int, seed: int) -> Attack:
+def attack(layers: int, points: int, seed: int, engine: str = "torch") -> Attack:
     """The finished attack. Raises Counterexample."""
-    made = Attack(seed)
+    made = Attack(seed, engine)
     for _ in range(layers):
         made.run(made.text(), points)
     return made
@@ -189,12 +142,13 @@ def attack(layers: int, points: int, seed: int) -> Attack:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=sorted(LANGUAGES), default="torch")
     parser.add_argument("--layers", type=int, default=200)
     parser.add_argument("--points", type=int, default=1 << 17)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
-        done = attack(options.layers, options.points, options.seed)
+        done = attack(options.layers, options.points, options.seed, options.engine)
     except Counterexample as found:
         print(f"counterexample, seed {options.seed}: {found}")
         return 1
