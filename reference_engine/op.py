@@ -40,6 +40,7 @@ ELEMENTWISE = frozenset(
         "exponential",
         "gamma",
         "incomplete",
+        "integrals",
         "selection",
         "special",
         "trigonometric",

@@ -12,7 +12,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import acb, arb, arb_series, ctx
 
 from reference_engine.arithmetic.arbs import NotInBalls, Objects, Undecided
 from reference_engine.arithmetic.arbs import precision as at_precision
@@ -207,20 +207,57 @@ def _i0e(x: Any) -> Any:
     return (-abs(x)).exp() * x.bessel_i(0)
 
 
-def _sinc_derivative(x: Any, n: int) -> Any:
-    """x f_n = pi^(n-1) sin(pi x + n pi / 2) - n f_(n-1), with the bits that cancel near 0."""
+def _sinc_derivative(x: Any, n: int, half_turns: bool = True) -> Any:
+    """Of sin(w x) / (w x) with w = pi (`half_turns`) or w = 1: x f_n = w^(n-1) sin(w x + n pi / 2)
+    - n f_(n-1), with the bits that cancel near 0."""
     if x == 0:
-        at_0 = (-1) ** (n // 2) * arb.pi() ** n / (n + 1)
+        w = arb.pi() if half_turns else arb(1)
+        at_0 = (-1) ** (n // 2) * w**n / (n + 1)
         return arb(0) if n % 2 else at_0
     lost = max(0, -math.frexp(float(abs(x).mid()))[1])
     if lost > 4096:
         raise NotInBalls("sinc_derivative", "its recurrence cancels too many digits this near to 0")
     with at_precision(ctx.prec + (n + 1) * (lost + 4)):
-        waves = (x.sin_pi(), x.cos_pi(), -x.sin_pi(), -x.cos_pi())
-        y = waves[0] / (arb.pi() * x)
+        w = arb.pi() if half_turns else arb(1)
+        sine, cosine = x.sin_cos_pi() if half_turns else x.sin_cos()
+        waves = (sine, cosine, -sine, -cosine)
+        y = sine / (w * x)
         for k in range(1, n + 1):
-            y = (arb.pi() ** (k - 1) * waves[k % 4] - k * y) / x
+            y = (w ** (k - 1) * waves[k % 4] - k * y) / x
     return y
+
+
+def _bessel_ke_slope(x: Any, n: float, k: int) -> Any:
+    """By Leibniz' rule, with D^j K_n = (-2)^-j sum of comb(j, i) K_(n - j + 2i) (DLMF 10.29.5)."""
+    bessel = [x.bessel_k(n + j, scaled=True) for j in range(-k, k + 1)]
+    total = arb(0)
+    for j in range(k + 1):
+        derivative = sum((comb(j, i) * bessel[k - j + 2 * i] for i in range(j + 1)), arb(0))
+        total += comb(k, j) * derivative / (-2) ** j
+    return total
+
+
+def _dawsn(x: Any) -> Any:
+    return arb.pi().sqrt() / 2 * (-x * x).exp() * x.erfi()
+
+
+def _slope(function: Callable[..., Any], order: int = 0) -> Callable[..., Any]:
+    """The derivative of order k of a function whose derivative of this order is `function`."""
+
+    def value(x: Any, k: int) -> Any:
+        n = k - order
+        try:
+            return function(arb_series([x, 1], n + 1))[n] * math.factorial(n)
+        except (ValueError, ZeroDivisionError):  # at a pole, or in a ball with one
+            return arb.nan()
+
+    return _with(value, "k")
+
+
+def _spence_slope(x: Any, k: int) -> Any:
+    """log(x) / (1 - x) is -F(1, 1; 2; 1 - x) (DLMF 15.4.1, 15.5.2)."""
+    series = (1 - x).hypgeom_2f1(k, k, k + 1)
+    return (-1) ** k * math.factorial(k - 1) * series / k
 
 
 def _times_log(y: Any, p: Any, log_p: Callable[[], Any]) -> Any:
@@ -306,9 +343,40 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0e": _elementwise(_i0e),
     "i1e": _elementwise(lambda x: (-abs(x)).exp() * x.bessel_i(1)),
     "bessel_i": _with(lambda x, n: x.bessel_i(n), "n"),
+    "bessel_j": _with(lambda x, n: x.bessel_j(n), "n"),
+    "bessel_y": _with(lambda x, n: x.bessel_y(n), "n"),
+    "bessel_k": _with(lambda x, n: x.bessel_k(n), "n"),
+    "bessel_ke": _with(lambda x, n: x.bessel_k(n, scaled=True), "n"),
+    "bessel_ke_slope": _with(_bessel_ke_slope, "n", "k"),
     "bessel_moment": _with(_bessel_moment, "k"),
+    "dawsn": _elementwise(_dawsn),
+    "dawsn_slope": _slope(_dawsn),
+    "expi": _elementwise(arb.ei),
+    "expi_slope": _slope(lambda x: x.exp() / x, 1),
+    "expn": _with(lambda x, n: x.expint(n), "n"),
+    "spence": _elementwise(lambda x: (1 - x).polylog(2)),
+    "spence_slope": _with(_spence_slope, "k"),
+    "fresnel_sin": _elementwise(arb.fresnel_s),
+    "fresnel_cos": _elementwise(arb.fresnel_c),
+    "si": _elementwise(arb.si),
+    "si_slope": _with(lambda x, k: _sinc_derivative(x, k - 1, half_turns=False), "k"),
+    "ci": _elementwise(lambda x: abs(x).ci()),
+    "ci_slope": _slope(lambda x: x.cos() / x, 1),
     "bce_terms": _elementwise(_bce_terms, 2),
     "logistic_terms": _elementwise(lambda x, y: y * softplus(-x) + (1 - y) * softplus(x), 2),
     "kl_terms": _elementwise(_kl_terms, 2),
     **INCOMPLETE,
 }
+
+
+def in_float64(name: str, *xs: float, **orders: int) -> float:
+    """The value of a row as the nearest double; nan where its enclosure stays wide."""
+    for bits in (128, 256, 512, 1024, 2048):
+        with at_precision(bits):
+            try:
+                ball = FUNCTIONS[name](*map(arb, xs), **orders)
+            except NotInBalls:
+                break
+            if ball.rad() <= abs(ball) * arb(2) ** -60 or ball.abs_upper() < arb(2) ** -1080:
+                return float(ball.mid())
+    return float("nan")

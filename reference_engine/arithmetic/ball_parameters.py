@@ -194,16 +194,3 @@ INCOMPLETE: dict[str, Callable[..., Any]] = {
     "zeta": _row("zeta", _zeta, _zeta_room),
     "zeta_slope": _row("zeta_slope", _zeta, _zeta_room, ("n",)),
 }
-
-
-def in_float64(name: str, *xs: float, **orders: int) -> float:
-    """The value of a row as the nearest double; nan where its enclosure stays wide."""
-    for bits in (128, 256, 512, 1024):
-        with at_precision(bits):
-            try:
-                ball = INCOMPLETE[name](*map(arb, xs), **orders)
-            except NotInBalls:
-                break
-            if ball.rad() <= abs(ball) * arb(2) ** -60 or ball.abs_upper() < arb(2) ** -1080:
-                return float(ball.mid())
-    return float("nan")

@@ -46,6 +46,7 @@ def _pi() -> Any:
 LOG_2 = Constant(math.log(2), lambda: _arb(2).log())
 LOG2_E = Constant(1 / math.log(2), lambda: 1 / _arb(2).log())
 LOG10_E = Constant(1 / math.log(10), lambda: 1 / _arb(10).log())
+HALF_PI = Constant(math.pi / 2, lambda: _pi() / 2)
 TWO_OVER_SQRT_PI = Constant(2 / math.sqrt(math.pi), lambda: 2 / _pi().sqrt())
 TWO_SQRT_2_OVER_PI = Constant(2 * math.sqrt(2 / math.pi), lambda: 2 * (2 / _pi()).sqrt())
 

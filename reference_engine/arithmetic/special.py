@@ -288,12 +288,33 @@ def betaln(a: Array, b: Array) -> Any:
     return np.where((low > 0) & (high >= 8), some_large, direct)
 
 
-@in_float64
-def bessel_i(x: Array, n: int) -> Any:
-    """I_n(x)."""
-    import scipy.special
+def of_order(name: str) -> Callable[..., Any]:
+    """The value of a function of SciPy that takes an order n before the number x."""
 
-    return scipy.special.iv(n, x)
+    def value(x: Array, n: float) -> Any:
+        import scipy.special
+
+        if name == "jv" and abs(n) == 1:  # jv loses digits of the smallest numbers
+            return n * scipy.special.j1(x)
+        return getattr(scipy.special, name)(n, x)
+
+    return in_float64(value)
+
+
+def part_of(name: str, part: int) -> Callable[..., Any]:
+    """One of the two results of a function of SciPy."""
+
+    def value(x: Array) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(x)[part]
+
+    return in_float64(value)
+
+
+def expn(x: Array, n: int) -> Any:
+    """E_n(x). SciPy has the orders from 0 on; those below are derivatives of them."""
+    return (of_order("expn") if n >= 0 else from_enclosure("expn"))(x, n=n)
 
 
 @in_float64
@@ -323,7 +344,7 @@ def from_enclosure(name: str) -> Callable[..., Any]:
     """The value of a row from its enclosure, where no library has the function."""
 
     def value(*xs: Array, **orders: int) -> Any:
-        from reference_engine.arithmetic.ball_parameters import in_float64
+        from reference_engine.arithmetic.ball_functions import in_float64
 
         one = np.frompyfunc(lambda *each: in_float64(name, *each, **orders), len(xs), 1)
         return np.asarray(one(*xs), np.float64)

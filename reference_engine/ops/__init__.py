@@ -4,9 +4,9 @@ from importlib import import_module
 
 FAMILIES = """
     activations arithmetic bessel classification control convolution creation cumulative
-    decompositions determinants exponential factorisations gamma incomplete indexing layers linalg
-    losses matrices neural normalisation norms ordering pooling reductions selection shape
-    similarity special statistics trigonometric
+    decompositions determinants exponential factorisations gamma incomplete indexing integrals
+    layers linalg losses matrices neural normalisation norms ordering pooling reductions selection
+    shape similarity special statistics trigonometric
 """
 
 for family in FAMILIES.split():

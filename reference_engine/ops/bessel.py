@@ -1,7 +1,8 @@
-"""Modified Bessel functions of the first kind, plain and scaled.
+"""Bessel functions of fixed real order, plain and scaled.
 
-The derivatives are internal rows, whose values are sums of terms of one sign. Their own derivatives
-are rows of the same kind, so every order keeps its digits.
+The derivative of each is a sum of neighbours of its order, or an internal row whose terms have one
+sign or whose value comes from its enclosure. All are closed under differentiation, so derivatives
+of every order keep their digits.
 """
 
 from __future__ import annotations
@@ -22,15 +23,81 @@ FAR_OUT = Point("x large", "limit", (1e20,), (-1e-30 / math.sqrt(8 * math.pi),))
     "the terms of the textbook's derivative agree in all their digits", frameworks=(0.0,)
 )
 
-bessel_i: Op = internal(
+ORDER = {"n": REQUIRED}
+
+bessel_i: Op = row(
     "bessel_i",
-    values.bessel_i,
+    values.of_order("iv"),
     Elementwise(lambda g, y, x, n: g * _bessel_slope(x, n)),
-    keywords={"n": REQUIRED},
+    keywords=ORDER,
 ).says(
-    "I_n(x), the modified Bessel function of whole order n >= 2",
+    "I_n(x), the modified Bessel function of the first kind, of any real order n",
     "(I_(n - 1) + I_(n + 1)) / 2",
+    domain="all real numbers where n is whole, else x > 0",
     source="DLMF 10.29.1",
+)
+
+bessel_j: Op = row(
+    "bessel_j",
+    values.of_order("jv"),
+    Elementwise(lambda g, y, x, n: g * (0.5 * (bessel_j(x, n=n - 1) - bessel_j(x, n=n + 1)))),
+    keywords=ORDER,
+).says(
+    "J_n(x), the Bessel function of the first kind, of any real order n",
+    "(J_(n - 1) - J_(n + 1)) / 2",
+    domain="all real numbers where n is whole, else x > 0",
+    stability="not J_(n - 1) - n J_n / x, which is 0/0 at 0",
+    source="DLMF 10.6.1",
+)
+
+bessel_y: Op = row(
+    "bessel_y",
+    values.of_order("yv"),
+    Elementwise(lambda g, y, x, n: g * (0.5 * (bessel_y(x, n=n - 1) - bessel_y(x, n=n + 1)))),
+    keywords=ORDER,
+).says(
+    "Y_n(x), the Bessel function of the second kind, of any real order n",
+    "(Y_(n - 1) - Y_(n + 1)) / 2",
+    domain="x > 0",
+    source="DLMF 10.6.1",
+)
+
+bessel_k: Op = row(
+    "bessel_k",
+    values.of_order("kv"),
+    Elementwise(lambda g, y, x, n: -(g * (0.5 * (bessel_k(x, n=n - 1) + bessel_k(x, n=n + 1))))),
+    keywords=ORDER,
+).says(
+    "K_n(x), the modified Bessel function of the second kind, of any real order n",
+    "-(K_(n - 1) + K_(n + 1)) / 2",
+    domain="x > 0",
+    source="DLMF 10.29.1",
+)
+
+bessel_ke_slope: Op = internal(
+    "bessel_ke_slope",
+    values.from_enclosure("bessel_ke_slope"),
+    Elementwise(lambda g, y, x, n, k: g * bessel_ke_slope(x, n=n, k=k + 1)),
+    arrays=("x",),
+    keywords={**ORDER, "k": REQUIRED},
+).says(
+    "the derivative of order k of exp(x) K_n(x)",
+    "the one of order k + 1",
+    domain="x > 0",
+    source="DLMF 10.29.5",
+)
+
+row(
+    "bessel_ke",
+    values.of_order("kve"),
+    Elementwise(lambda g, y, x, n: g * bessel_ke_slope(x, n=n, k=1)),
+    keywords=ORDER,
+).says(
+    "exp(x) K_n(x), for any real order n",
+    "exp(x) (K_n(x) - (K_(n - 1) + K_(n + 1)) / 2)",
+    domain="x > 0",
+    stability="from its enclosure: for large x the terms of the textbook's derivative cancel",
+    source="DLMF 10.29.5",
 )
 
 i1: Op = row(

@@ -11,7 +11,15 @@ import numpy as np
 
 from gradcheck_cli.engines.jax import matrices, networks
 from gradcheck_cli.engines.kit import compositions
-from gradcheck_cli.engines.kit.lowerings import Composed, Loss, Missing, Renamed, Table, same_names
+from gradcheck_cli.engines.kit.lowerings import (
+    Composed,
+    Loss,
+    Lowering,
+    Missing,
+    Renamed,
+    Table,
+    same_names,
+)
 from gradcheck_cli.engines.kit.signatures import (
     arange_args,
     contracted,
@@ -67,6 +75,11 @@ def topk_values(jax: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
 
 def topk_indices(jax: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
     return _top(jax, x, k, axis, largest)[1]
+
+
+def part_of(name: str, part: int) -> Lowering:
+    """One of the two results of a function of jax.scipy.special."""
+    return lambda jax, x: getattr(jax.scipy.special, name)(x)[part]
 
 
 # Other shapes for the same elements
@@ -153,6 +166,15 @@ TABLE: Table = {
     # Incomplete functions, and Hurwitz' zeta function
     "betainc": Missing("jax.scipy.special.betainc has no derivative by a and b"),
     "zeta": Missing("jax.scipy.special.zeta has no derivative by s"),
+    # Bessel functions of any order, and integrals without an elementary form
+    **dict.fromkeys(
+        ("bessel_i", "bessel_j", "bessel_y", "bessel_k", "bessel_ke"),
+        Missing("jax.scipy.special has no Bessel function of any real order"),
+    ),
+    **same_names("scipy.special", "dawsn expi spence"),
+    "expn": leading("scipy.special.expn", "n"),
+    **{f"fresnel_{part}": part_of("fresnel", i) for i, part in enumerate(("sin", "cos"))},
+    **{part: part_of("sici", i) for i, part in enumerate(("si", "ci"))},
     # Taking arrays apart and putting them together
     "concatenate": listed("numpy.concatenate"),
     "getitem": Composed(compositions.getitem),

@@ -8,6 +8,7 @@ recorded.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -26,6 +27,7 @@ from gradcheck_cli.engines.jax.kernels import (
     CHOSEN,
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
+    FUNCTIONS,
     KERNELS,
     MOVED,
     POINTWISE,
@@ -58,6 +60,7 @@ SCOPE = "gradcheck_node_"
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
 _COMPILED = ("jit", "pjit")
+_FOLDER = os.path.dirname(jax.__file__) + os.sep
 _ALONE = ("div",)  # primitives that are computed in another way beside others
 
 
@@ -165,6 +168,9 @@ class JaxRecorder:
             return self._while(params, args, run)
         if name == "scan":
             return scanned(params, args, partial(self._turn, run), self._row, self._stacked)
+        function = _function_of(equation)
+        if function is not None:
+            return self._function(*function, equation, args, node, backward)
         inner = inner_of(equation)
         if inner is not None:
             return run(inner, args)
@@ -261,10 +267,7 @@ class JaxRecorder:
         """Record the solution of equations by LU factors, which hold for this matrix alone, as one
         operation on the matrix and the right sides."""
         name, kernel = equation.primitive.name, partial(solved, **equation.params)
-        like = self._value(args[-1]).dtype
-
-        def wide(operands: Sequence[Array]) -> list[Array]:
-            return [np.asarray(kernel(*map(np.asarray, operands)))]
+        like, wide = self._value(args[-1]).dtype, partial(_in_numpy, kernel)
 
         def low(operands: Sequence[Any]) -> list[Any]:
             with jax.enable_x64(True):
@@ -274,6 +277,27 @@ class JaxRecorder:
         exact = partial(on_balls, kernel)
         ends = args[0], args[-1]
         return self._add(Step(name, ends, (), low, wide, exact, False, node, phase))
+
+    def _function(
+        self,
+        name: str,
+        kernel: Callable[..., Any],
+        equation: Any,
+        args: Sequence[int],
+        node: int | None,
+        backward: bool,
+    ) -> list[int]:
+        """Record one of JAX's functions of one array, whose constants come first."""
+        program = core.jaxpr_as_fun(equation.params["call_jaxpr"])
+        constants = [self._value(i) for i in args[:-1]]
+
+        def low(operands: Sequence[Any]) -> list[Any]:
+            with jax.enable_x64(True):
+                return list(program(*constants, *operands))
+
+        phase: Phase = "backward" if backward else "forward"
+        exact, wide = partial(on_balls, kernel), partial(_in_numpy, kernel)
+        return self._add(Step(name, (args[-1],), (), low, wide, exact, False, node, phase))
 
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
@@ -361,6 +385,28 @@ def traced(
             return [y for y in outputs if y is not None]
 
         return jax.make_jaxpr(results)(*arrays), is_present
+
+
+def _function_of(equation: Any) -> tuple[str, Callable[..., Any]] | None:
+    """The name and the kernel of the function of JAX that an equation calls, if there are both."""
+    if equation.primitive.name != "custom_jvp_call" or _is_complex(equation.invars[-1]):
+        return None
+    program = equation.params["call_jaxpr"].jaxpr
+    about = program.debug_info
+    name = about.func_name.removeprefix("_")
+    source = str(about.func_src_info).rpartition(" at ")[2]
+    if name not in FUNCTIONS or not source.startswith(_FOLDER):
+        return None
+    if name != "expn":
+        return name, FUNCTIONS[name]
+    order = program.eqns[0].invars[0]
+    known = isinstance(order, core.Literal) and np.ndim(order.val) == 0
+    return (name, partial(FUNCTIONS[name], n=int(order.val))) if known else None
+
+
+def _in_numpy(kernel: Callable[..., Any], operands: Sequence[Array]) -> list[Array]:
+    found = kernel(*map(np.asarray, operands))
+    return [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
 
 
 def _live(jaxpr: Any) -> list[Any]:

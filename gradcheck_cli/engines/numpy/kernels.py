@@ -51,6 +51,7 @@ SAME_NAME = (
     *("clip", "outer", "kron", "inv", "det", "cholesky", "matrix_power", "sinc", "digamma"),
     *("erf", "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "xlogy", "xlog1py", "logit"),
     *("entr", "i0", "i1", "i0e", "i1e", "gammainc", "gammaincc", "betainc", "zeta"),
+    *("dawsn", "expi", "spence"),
 )
 """Functions that equal a row of the same name, with its keywords."""
 
@@ -167,7 +168,28 @@ def _rounded(x: Any, decimals: int = 0) -> Any:
     return row("round")(x) if decimals == 0 else row("round")(x * power) / power
 
 
+def _of_order(name: str, n: Any = None) -> Kernel:
+    """A function of SciPy that takes its order n first, or has one in its name."""
+
+    def kernel(*xs: Any) -> Any:
+        order = xs[0] if n is None else n
+        if np.ndim(order):
+            raise TypeError("only one order for all numbers is supported")
+        return row(name)(xs[-1], n=float(order))
+
+    return kernel
+
+
+_BESSEL = {"jv": "bessel_j", "yv": "bessel_y", "kv": "bessel_k", "kve": "bessel_ke"}
+
 KERNELS: dict[str, Kernel] = {
+    **{name: _of_order(ours) for name, ours in _BESSEL.items()},
+    **{"iv": _of_order("bessel_i"), "yn": _of_order("bessel_y"), "kn": _of_order("bessel_k")},
+    **{f"{name[0]}{n}": _of_order(_BESSEL[name], n) for name in ("jv", "yv", "kv") for n in (0, 1)},
+    **{f"k{n}e": _of_order("bessel_ke", n) for n in (0, 1)},
+    **{"expn": _of_order("expn"), "exp1": _of_order("expn", 1)},
+    "fresnel": lambda x: (row("fresnel_sin")(x), row("fresnel_cos")(x)),
+    "sici": lambda x: (row("si")(x), row("ci")(x)),
     **{name: row(name) for name in SAME_NAME},
     **{name: row(ours) for name, ours in RENAMED.items()},
     **{name: _reduction(name) for name in ("sum", "prod", "mean", "max", "min")},

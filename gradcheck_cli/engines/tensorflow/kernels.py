@@ -322,6 +322,8 @@ _SAME = {
     **{"Inv": "reciprocal", "Reciprocal": "reciprocal", "FloorMod": "remainder"},
     **{"Select": "where", "SelectV2": "where", "Round": "round", "FloorDiv": "floor_divide"},
     **{"BesselI0": "i0", "BesselI0e": "i0e", "BesselI1": "i1", "BesselI1e": "i1e"},
+    **{"Dawsn": "dawsn", "Expint": "expi", "Spence": "spence"},
+    **{"FresnelSin": "fresnel_sin", "FresnelCos": "fresnel_cos"},
     **{"Igamma": "gammainc", "Igammac": "gammaincc", "Betainc": "betainc", "Zeta": "zeta"},
 }
 
@@ -362,7 +364,16 @@ CHOSEN: dict[str, Kernel] = {
 }
 """Kernels that choose signs and positions. Their first argument is the run."""
 
+_BESSEL = {"J": "bessel_j", "Y": "bessel_y", "K": "bessel_k"}
+
+
+def _bessel(name: str, n: int) -> Kernel:
+    return lambda x, **how: row(name)(x, n=n)
+
+
 KERNELS: dict[str, Kernel] = {
+    **{f"Bessel{kind}{n}": _bessel(ours, n) for kind, ours in _BESSEL.items() for n in (0, 1)},
+    **{f"BesselK{n}e": _bessel("bessel_ke", n) for n in (0, 1)},
     **{name: exact.row_without_keywords(ours) for name, ours in _SAME.items()},
     **{"Add": _numbers("add"), "AddV2": _numbers("add"), "Sub": _numbers("subtract")},
     **{"Mul": _numbers("multiply"), "RealDiv": _numbers("divide"), "Div": _numbers("divide")},

@@ -215,6 +215,15 @@ TABLE: Table = {
     "gammaincc": Missing("torch.special.gammaincc has no derivative by a"),
     "betainc": Missing("PyTorch has no incomplete beta function"),
     "zeta": Missing("torch.special.zeta has no derivative by s"),
+    # Bessel functions of any order, and integrals without an elementary form
+    **dict.fromkeys(
+        ("bessel_i", "bessel_j", "bessel_y", "bessel_k", "bessel_ke"),
+        Missing("PyTorch has no derivatives of these Bessel functions"),
+    ),
+    **dict.fromkeys(
+        ("dawsn", "expi", "expn", "spence", "fresnel_sin", "fresnel_cos", "si", "ci"),
+        Missing("PyTorch has no such function"),
+    ),
     # Taking arrays apart and putting them together
     "concatenate": listed("cat", "dim"),
     "getitem": shapes.getitem,

@@ -127,6 +127,14 @@ LAYERS: dict[str, Callable[..., Any]] = {
         + jax.scipy.special.polygamma(1, x + 2)
         + jax.scipy.stats.norm.logcdf(x)
     ),
+    "integrals": lambda x: jnp.stack(
+        [
+            *(jax.scipy.special.expi(x), jax.scipy.special.dawsn(x)),
+            *jax.vmap(jax.scipy.special.fresnel)(x),
+            *jax.scipy.special.sici(jnp.abs(x)),
+            *(jax.scipy.special.exp1(jnp.abs(x)), jax.scipy.special.expn(3, jnp.abs(x))),
+        ]
+    ),
     "incomplete": lambda x: (
         jax.scipy.special.gammainc(x + 2, x + 3) * jax.scipy.special.gammaincc(2.5, x + 3)
         + jax.scipy.special.betainc(x + 2, 1.5, jax.nn.sigmoid(x))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy import special
 
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.lifting import NotLifted
@@ -110,7 +111,17 @@ def transforms(x: Any, h: Any) -> Any:
     return y + np.fft.ifftn(x * h, norm="ortho").imag + np.fft.irfft2(np.fft.fft(h), s=(3, 3))
 
 
+def special_functions(x: Any) -> Any:
+    y, found = np.abs(x), []
+    for name in (*("j0", "j1", "y0", "y1", "k0", "k1"), *("dawsn", "expi", "exp1", "spence")):
+        found.append(getattr(special, name)(y))
+    found += [special.jv(2.5, y), special.yn(2, y), special.kn(2, y), special.iv(0.5, y)]
+    return np.stack([*found, special.kve(1, y), special.expn(3, y), *special.fresnel(y)])
+
+
 LAYERS = [
+    special_functions,
+    lambda x: special.sici(np.abs(x))[0] * special.sici(np.abs(x))[1],
     *(dense, convolution, convolution_by_windows, normalisation, attention, cell, loss, loop),
     *(written_through_a_view, put_together, ordered, matrices),
     lambda x: np.prod(x, axis=0) + x.std(axis=0, ddof=1) + np.linalg.norm(x, axis=1),

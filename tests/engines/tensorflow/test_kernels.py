@@ -108,7 +108,17 @@ def by_weight(x: Any) -> Any:
     return tuple(found)
 
 
+BESSEL = [f"bessel_{name}" for name in ("j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e")]
+INTEGRALS = ("dawsn", "expint", "fresnel_cos", "fresnel_sin", "spence")
+
+
+def special_functions(x: Any) -> Any:
+    calls = [getattr(tf.math.special, name)(tf.abs(x)) for name in (*BESSEL, *INTEGRALS)]
+    return tf.stack(calls)
+
+
 LAYERS: dict[str, Callable[..., Any]] = {
+    "special functions": special_functions,
     "dense": lambda x: tf.tanh(tf.nn.bias_add(x @ x, x[0])),
     **{"attention": attention, "cell": cell, "normalised": normalised, "losses": losses},
     **{"custom gradient": stated, "loops": loops, "placed": placed, "segments": segments},

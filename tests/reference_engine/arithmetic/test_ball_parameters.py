@@ -9,7 +9,8 @@ import pytest
 from flint import acb, arb
 
 from reference_engine.arithmetic.arbs import NotInBalls, precision
-from reference_engine.arithmetic.ball_parameters import INCOMPLETE, derivative, in_float64
+from reference_engine.arithmetic.ball_functions import in_float64
+from reference_engine.arithmetic.ball_parameters import INCOMPLETE, derivative
 
 
 def product(x: acb, y: acb) -> acb:

@@ -9,6 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.reference_engine.samples.drawing import (
     AWAY_FROM_ZERO,
+    POSITIVE,
     REAL,
     SPECIAL,
     Exact,
@@ -22,11 +23,23 @@ from tests.reference_engine.samples.drawing import (
 
 ROWS: dict[str, list[Sample]] = {
     "bessel_i": [*unary(REAL, n=2), one(REAL, 3, n=3)],
+    **{
+        name: [*unary(POSITIVE, n=0), one(POSITIVE, 3, n=1.5)]
+        for name in ["bessel_y", "bessel_k", "bessel_ke"]
+    },
+    "bessel_j": [*unary(REAL, n=1), one(POSITIVE, 3, n=1.5)],
+    "bessel_ke_slope": [*unary(POSITIVE, n=0, k=1), one(POSITIVE, 3, n=1.5, k=2)],
     "bessel_moment": [*unary(AWAY_FROM_ZERO, k=1), one(AWAY_FROM_ZERO, 3, k=0)],
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
     "bessel_i": any_shape(REAL, n=st.integers(2, 4)),
+    **{
+        name: any_shape(POSITIVE, n=st.sampled_from([0, 1, -2.5]))
+        for name in ["bessel_y", "bessel_k", "bessel_ke"]
+    },
+    "bessel_j": any_shape(REAL, n=st.integers(-1, 3)),
+    "bessel_ke_slope": any_shape(POSITIVE, n=st.integers(0, 2), k=st.integers(1, 2)),
     "bessel_moment": any_shape(AWAY_FROM_ZERO, k=st.integers(0, 3)),
 }
 
@@ -51,6 +64,36 @@ def _moment(x: Any, k: int) -> Any:
     return total / mpmath.pi
 
 
+def mpmath_order(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of mpmath that takes the order before the number."""
+    return lambda x, n: function(n, x)
+
+
+def _scaled_k(x: Any, n: Any) -> Any:
+    return mpmath.exp(x) * mpmath.besselk(n, x)
+
+
+def _scaled_k_slope(x: Any, n: Any, k: int) -> Any:
+    """By Leibniz' rule and DLMF 10.29.5."""
+    terms = (
+        mpmath.binomial(k, j) * mpmath.binomial(j, i) * mpmath.besselk(n - j + 2 * i, x) / (-2) ** j
+        for j in range(k + 1)
+        for i in range(j + 1)
+    )
+    return mpmath.exp(x) * mpmath.fsum(terms)
+
+
+def _near(x: float) -> bool:
+    return abs(x) < 1e5
+
+
+def _above_zero(x: float) -> bool:
+    return 1e-4 < x < 600
+
+
+ORDERS = ({"n": 0}, {"n": -2})
+POSITIVES = single(1.0, 1e-3, 2.5, 300.0)
+
 # The derivative of i1e is 0 at 1.545..., a difference of two numbers that are not.
 POINTS = single(*SPECIAL, 1e-8, 0.5, -3.0, 20.0)
 LARGE = single(29.99, 30.01, 100.0, -700.0)
@@ -63,6 +106,21 @@ EXACT: dict[str, Exact] = {
     ),
     "bessel_i": Exact(
         lambda x, n: mpmath.besseli(n, x), (*POINTS, *LARGE), calls=({"n": 2}, {"n": 3})
+    ),
+    "bessel_j": Exact(mpmath_order(mpmath.besselj), POINTS, calls=ORDERS, domain=_near),
+    "bessel_y": Exact(
+        mpmath_order(mpmath.bessely), POSITIVES, orders=1, calls=ORDERS, domain=_above_zero
+    ),
+    "bessel_k": Exact(
+        mpmath_order(mpmath.besselk), POSITIVES, orders=1, calls=ORDERS, domain=_above_zero
+    ),
+    "bessel_ke": Exact(_scaled_k, POSITIVES, orders=1, calls=ORDERS, domain=_above_zero),
+    "bessel_ke_slope": Exact(
+        _scaled_k_slope,
+        POSITIVES,
+        orders=1,
+        calls=({"n": 0, "k": 1}, {"n": 1, "k": 2}),
+        domain=_above_zero,
     ),
     "i0e": Exact(lambda x: _scaled(0, x), POINTS, delicate=FAR, domain=lambda x: x != 0),
     "i1e": Exact(lambda x: _scaled(1, x), POINTS, delicate=FAR, domain=lambda x: x != 0),

@@ -210,8 +210,17 @@ _ARITHMETIC = {
 }
 _REDUCTIONS = {f"reduce_{name}": name for name in ("sum", "max", "min", "prod")}
 
+FUNCTIONS: dict[str, Kernel] = {
+    **{name: row(name) for name in ("expi", "dawsn", "expn")},
+    "fresnel": lambda x: (row("fresnel_sin")(x), row("fresnel_cos")(x)),
+    "sici": lambda x: (row("si")(x), row("ci")(x)),
+}
+"""Functions of JAX that state their derivative, by name. Each is recorded as one operation: the
+series that JAX computes them by have thousands."""
+
 ROWS: dict[str, str] = {
     **{name: name for name in (*_SAME_NAME, "stop_gradient", "cumsum", "cumprod")},
+    **{name: name for name in ("expi", "dawsn")},
     **_RENAMED,
     **_EXTREMES,
     **_ARITHMETIC,
