@@ -179,7 +179,7 @@ _BY_OTHERS = {"torch": frozenset(("prod", "cumprod"))}
 how those beside it are computed."""
 
 
-_BY_DTYPE = {"jax": frozenset(("log_ndtr", "erfcx"))}
+_BY_DTYPE = {"jax": frozenset(("log_ndtr", "erfcx", "expi", "expn", "fresnel_sin", "fresnel_cos"))}
 """Rows for which an engine has another program in each dtype: it chooses between approximations at
 other thresholds. Those of float32 are recorded in float32; half precision has none."""
 
