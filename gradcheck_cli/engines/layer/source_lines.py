@@ -122,8 +122,8 @@ def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
         if library and (ends or path.startswith("<frozen") or _in_a_framework(path)):
             continue
         ends = True
-        line = next(islice(code.co_positions(), instruction // 2, None))[0]
-        yield path, line or 0
+        line = next(islice(code.co_positions(), instruction // 2, None))[0] or 0
+        yield _before_autograph(path, line) or (path, line)
         if not library:
             return
 
@@ -326,6 +326,9 @@ def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Pl
     line, last, begin, end = next(islice(code.co_positions(), instruction // 2, None))
     if not line:
         return None
+    written = _before_autograph(code.co_filename, line)
+    if written is not None:
+        return _line(*written)
     last = line if last is None else min(last, line + LONGEST - 1)
     lines = [linecache.getline(code.co_filename, n, names) for n in range(line, last + 1)]
     source = Source(displayed_path(code.co_filename), "".join(lines), line)
@@ -337,6 +340,20 @@ def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Pl
         column = len(first_text) - len(first_text.lstrip())
     span = Span(line, column + 1, last, end_column + 1)
     return Place(source, span, _stretch(source, span))
+
+
+def _before_autograph(path: str, line: int) -> tuple[str, int] | None:
+    """The user's file and line that TensorFlow's autograph rewrote as this line of a file of its
+    own; None for a file of the user."""
+    autograph = sys.modules.get("tensorflow.python.autograph.impl.api")
+    if autograph is None or "__autograph_generated_file" not in path:
+        return None
+    for factories in list(autograph._TRANSPILER._cache._cache.values()):
+        for factory in factories.values():
+            origin = (factory.source_map or {}).get((path, line))
+            if origin is not None:
+                return origin.loc.filename, origin.loc.lineno
+    return None
 
 
 def characters(text: str, count: int) -> int:

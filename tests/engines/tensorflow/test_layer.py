@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.loading import load_layer, on_the_path
+from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
 from gradcheck_cli.engines.tensorflow import layer as tensorflow_layer
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine, TensorFlowXlaEngine
@@ -357,3 +359,31 @@ def test_an_operation_without_a_gradient_under_xla_is_no_mistake_of_gradcheck() 
 
     report = check(layer, tf.constant([0.5, 1.5]), engines="tensorflow-xla", dtypes=["float32"])
     assert {one.code for result in report.results for one in result.findings} == {"GC701"}
+
+
+def test_the_place_in_code_that_autograph_rewrote_is_the_users_line() -> None:
+    import tensorflow as tf
+
+    stacks: list[list[tuple[Any, int]]] = []
+
+    @tf.autograph.experimental.do_not_convert
+    def noted() -> None:
+        frame, stack = sys._getframe(1), []
+        while frame is not None:
+            stack.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back  # type: ignore[assignment]
+        stacks.append(stack)
+
+    @tf.function
+    def layer(x: Any) -> Any:
+        if tf.reduce_sum(x) > 0:
+            noted()  # here
+            x = 2 * x
+        return x
+
+    layer(tf.constant([1.0]))
+    codes, instructions = zip(*stacks[0], strict=True)
+    place = Places().of_stack(codes, instructions)
+    assert place is not None
+    assert place.text == "noted()  # here"
+    assert place.source.path.endswith("test_layer.py")
