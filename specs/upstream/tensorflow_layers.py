@@ -33,3 +33,15 @@ def cumulative_product(x):
 
 def pseudoinverse(x):
     return tf.linalg.pinv(x)
+
+
+def dawson(x):
+    return tf.math.special.dawsn(x)
+
+
+def scaled_bessel(x):
+    return tf.math.special.bessel_k0e(x)
+
+
+def exponential_integral(x):
+    return tf.math.special.expint(x)

@@ -13,7 +13,7 @@ from gradcheck_cli.checks.behaviour.linear import linear
 from gradcheck_cli.checks.behaviour.memory import call_affects_next, different_once, state_in_object
 from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import find_writes, mutable_state
-from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
+from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets, used_outputs
 from gradcheck_cli.checks.bound_layer import MOVING, moving_size
 from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves
@@ -46,6 +46,11 @@ ONE_COMPILATION = (
     "it is compiled anew for another memory layout of its inputs and for other requested "
     "gradients: GC606 and GC608 were checked with one of each, which was traced, but for which no "
     "code was generated"
+)
+"""Of `torch.compile`. Arrays of JAX and TensorFlow have no memory layout."""
+
+ONE_REQUEST = (
+    "it is compiled anew for other requested gradients: GC608 was checked with one choice of them"
 )
 
 # Reported if two runs agree in too few digits.
@@ -194,8 +199,10 @@ def _notes(bench: Bench) -> Iterator[str]:
         yield f"a forward run changes {shown}, which is restored before every call"
     if bench.is_walled:
         yield WALLED
-    if bench.subject.stages:
+    if bench.subject.traced_stage:
         yield ONE_COMPILATION
+    elif bench.subject.stages and subsets(bench):
+        yield ONE_REQUEST
 
 
 def _finding(problem: LayerProblem, fault: Fault, where: Where) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -336,3 +337,20 @@ def test_a_large_layer_is_run_in_float64_only_where_something_is_wrong(
     factors = itertools.count(1)
     assert "GC602" in behaviour(layer, inputs, dtype="float32")
     assert used.count(torch.float64) > 2
+
+
+def test_the_note_about_compilations_says_what_the_compiler_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "mutable_state", lambda bench: [])
+
+    def notes(stages: tuple[str, ...], traced: str, *names: str) -> list[str]:
+        subject = SimpleNamespace(stages=stages, traced_stage=traced)
+        leaves = dict.fromkeys(names, SimpleNamespace(role="input"))
+        bench: Any = SimpleNamespace(is_walled=False, subject=subject, leaves=leaves)
+        return list(checks._notes(bench))
+
+    compiled = "nothing compiled", "everything"
+    assert notes(compiled, "traced", "x") == [checks.ONE_COMPILATION]
+    assert notes(compiled, "", "x", "w") == [checks.ONE_REQUEST]
+    assert notes(compiled, "", "x") == notes((), "", "x", "w") == []
