@@ -295,7 +295,7 @@ _KNOWN: WeakKeyDictionary[Any, tuple[str, str, Span] | None] = WeakKeyDictionary
 def _look_up(candidate: Any) -> tuple[str, str, Span] | None:
     try:
         lines, first = inspect.getsourcelines(candidate)
-        path = inspect.getsourcefile(candidate)
+        path = inspect.getsourcefile(inspect.unwrap(candidate))  # as for the lines
         text = Path(path).read_text("utf-8") if path else ""
     except (OSError, TypeError, UnicodeDecodeError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import textwrap
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -152,3 +153,10 @@ def test_a_check_leaves_no_circles_that_hold_its_numbers() -> None:
         gc.garbage.clear()
         gc.enable()
     assert not left
+
+
+def test_a_function_that_another_file_wraps_is_shown_where_it_is_written() -> None:
+    foreign = wraps(textwrap.dedent)(lambda x: x)
+    source, span = place_of(foreign)
+    assert source.path.endswith("textwrap.py")
+    assert source.line(span.line).startswith("def dedent")
