@@ -73,7 +73,7 @@ def _asking_for_numbers(problem: LayerProblem, failure: Failure) -> str:
     point = problem.inputs.values()
     floating = [entry for entry in point if entry.value.dtype.kind == "f"]
     single = ", ".join(f"`{entry.name}`" for entry in floating if entry.value.ndim == 0)
-    if single and _NUMBERS.search(failure.message):
+    if single and asks_for_a_number(failure.message):
         return f"{single}: an input, and therefore an array; a lambda can pass the number itself"
     if not INTEGERS.search(failure.message):
         return ""
@@ -82,6 +82,11 @@ def _asking_for_numbers(problem: LayerProblem, failure: Failure) -> str:
         return ""
     names = ", ".join(f"`{entry.name}`" for entry in whole or floating)
     return f"{names}: floating-point numbers; `{{value: ..., dtype: int64}}` makes them integers"
+
+
+def asks_for_a_number(message: str) -> bool:
+    """Whether an exception says that a single number is missing, and not an array."""
+    return bool(_NUMBERS.search(message))
 
 
 def modes_of(problem: LayerProblem, can: Sequence[Mode]) -> tuple[Mode, ...]:

@@ -74,7 +74,8 @@ class Implementation:
     `target` is "path.py:name", "package.module:name" or, for a pair of NumPy functions, a file with
     `forward` and `backward`; paths are relative to `folder`. `args` and `kwargs` go to the
     constructor if the target is a class, else to every call, after the inputs. `live` is the object
-    itself if a program passed it in; it is not sent to another process.
+    itself if a program passed it in; it is not sent to another process. `types` are those of named
+    tuples among the inputs, by name.
     """
 
     engine: str
@@ -86,6 +87,7 @@ class Implementation:
     surrogates: tuple[Surrogate, ...] = ()
     setup: Setup = Setup()
     live: Any = None
+    types: Mapping[str, type] = field(default_factory=dict)
 
     @property
     def file(self) -> str:

@@ -66,7 +66,8 @@ def check(
                 TensorFlow, JAX or NumPy of any shape, tuples and dictionaries of them, floats, and
                 nested lists of floats are inputs; anything else is passed on unchanged. Floating
                 arrays are differentiated or, if torch tensors have `requires_grad`, only those;
-                floats are then passed on unchanged, too, unless an option names inputs.
+                floats are then passed on unchanged, too, unless an option names inputs, and so are
+                floats that the layer refuses as arrays. Named tuples come as such.
                 A JAX layer also takes any registered tree, and random keys
     backward    the backward of a NumPy function: backward(y_bar, *inputs) returns the gradients
     model       the formula that the layer should equal

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gradcheck_cli.checks.failures import asks_for_a_number
 from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
@@ -32,7 +33,15 @@ from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.slips import was_a_tuple_of_inputs
 from gradcheck_cli.testing.trees import as_array_function
-from gradcheck_cli.testing.values import Given, OfArrays, engine_of, gpu_of, sort_inputs
+from gradcheck_cli.testing.values import (
+    Given,
+    OfArrays,
+    engine_of,
+    gpu_of,
+    parameter_names,
+    placed,
+    sort_inputs,
+)
 from gradcheck_cli.version import VERSION
 
 _NOWHERE = Span(1, 1, 1, 1)
@@ -50,13 +59,12 @@ def check_layer(request: CheckRequest) -> CheckReport:
         )
         raise UsageError(f"{what} cannot be called", "check(layer, x, ...) takes the layer first")
     chosen = _engine_for(request, live)
-    live, found, fixed = _layer_and_inputs(live, request, chosen.name)
-    spec = _spec(request, live, found, fixed, chosen.name)
-    if spec.device is None:
-        spec = replace(
-            spec, device=gpu_of(request.layer, [*request.inputs, *request.named.values()])
-        )
-    result = run_in_process(spec, RunOptions(seed=request.seed))
+    result = _result(request, live, chosen.name)
+    numbers = _refused_as_arrays(request, result)
+    if numbers:
+        result = _result(request, live, chosen.name, numbers=False)
+        note = f"{', '.join(numbers)}: not differentiated, because the layer refuses an array there"
+        result = replace(result, notes=(*result.notes, note))
     _refuse_mistakes(request, result)
     return CheckReport(
         version=VERSION,
@@ -65,6 +73,31 @@ def check_layer(request: CheckRequest) -> CheckReport:
         duration_s=time.perf_counter() - started,
         results=(with_calls(result, _to_type(request.layer), request.seed),),
     )
+
+
+def _result(request: CheckRequest, live: Any, engine: str, *, numbers: bool = True) -> SpecResult:
+    """What the check finds, with or without the plain numbers of the call as inputs."""
+    live, found, fixed = _layer_and_inputs(live, request, engine, numbers)
+    spec = _spec(request, live, found, fixed, engine)
+    if spec.device is None:
+        spec = replace(
+            spec, device=gpu_of(request.layer, [*request.inputs, *request.named.values()])
+        )
+    return run_in_process(spec, RunOptions(seed=request.seed))
+
+
+def _refused_as_arrays(request: CheckRequest, result: SpecResult) -> list[str]:
+    """The plain numbers of the call, by name, if the layer could not run because it takes numbers
+    and got arrays."""
+    refused = result.findings and all(
+        one.code == Codes.ENGINE_RAISED and asks_for_a_number(one.message)
+        for one in result.findings
+    )
+    if not refused or request.names_inputs:
+        return []
+    given = placed(request.layer, parameter_names(request.layer), request.inputs)
+    pairs = {**dict(given), **request.named}
+    return [f"`{name}`" for name, value in pairs.items() if isinstance(value, float)]
 
 
 def _refuse_mistakes(request: CheckRequest, result: SpecResult) -> None:
@@ -97,6 +130,7 @@ def _spec(
         kwargs=fixed,
         surrogates=_surrogates(request.surrogate, span),
         live=live,
+        types=values.types,
     )
     shapes = {key: array.shape for key, array in values.arrays.items()}
     model = None if request.model is None else Model(request.model, lambda start, end: span)
@@ -116,13 +150,13 @@ def _spec(
 
 
 def _layer_and_inputs(
-    live: Any, request: CheckRequest, engine: str
+    live: Any, request: CheckRequest, engine: str, numbers: bool
 ) -> tuple[Any, Given, Mapping[str, Any]]:
     """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
     a class."""
     if isinstance(live, type) and not _is_function(live):
         given = request.inputs, request.named
-        found = sort_inputs(live, *given, by_name=request.names_inputs)
+        found = sort_inputs(live, *given, by_name=request.names_inputs, numbers=numbers)
         for place, value in found.at_places.items():
             raise UsageError(
                 f"argument {place} is {type(value).__name__}, and the layer gives no name for it",
@@ -133,7 +167,7 @@ def _layer_and_inputs(
     trees = as_array_function(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
     if trees is not None:
         return *trees, {}
-    found = sort_inputs(live, request.inputs, named, by_name=request.names_inputs)
+    found = sort_inputs(live, request.inputs, named, by_name=request.names_inputs, numbers=numbers)
     if found.at_places:
         is_class = isinstance(live, type)
         live = OfArrays(live.apply if is_class else live, found.at_places)

@@ -41,6 +41,7 @@ class Given:
     asking: tuple[str, ...]
     dtypes: frozenset[str]  # of the floating arrays as they were given
     at_places: Mapping[int, Any] = field(default_factory=dict)
+    types: Mapping[str, type] = field(default_factory=dict)  # of named tuples, by name
 
 
 class OfArrays:
@@ -65,23 +66,29 @@ class OfArrays:
 
 
 def sort_inputs(
-    layer: Any, values: Sequence[Any], named: Mapping[str, Any], *, by_name: bool = False
+    layer: Any,
+    values: Sequence[Any],
+    named: Mapping[str, Any],
+    *,
+    by_name: bool = False,
+    numbers: bool = True,
 ) -> Given:
-    """Sorts the values of a call. If tensors ask for gradients, numbers that are no arrays are not
-    differentiated, and the layer gets them unchanged, unless options name inputs (`by_name`).
-    Raises UsageError for values that cannot be inputs."""
+    """Sorts the values of a call. If tensors ask for gradients, or without `numbers`, numbers that
+    are no arrays are not differentiated, and the layer gets them unchanged, unless options name
+    inputs (`by_name`). Raises UsageError for values that cannot be inputs."""
     names = parameter_names(layer)
     pairs = {**dict(placed(layer, names, values)), **named}
     if len(pairs) < len(values) + len(named):
         twice = next(name for name, _ in placed(layer, names, values) if name in named)
         raise UsageError(f"`{twice}` is given twice: by position and by name")
     whole = list(pairs)
+    types = dict(one for name, value in pairs.items() for one in _named_tuples(name, value))
     pairs = dict(part for name, value in pairs.items() for part in _parts(name, value))
     asking = [name for name, value in pairs.items() if getattr(value, "requires_grad", False)]
     arrays: dict[str, Array] = {}
     fixed: dict[str, Any] = {}
     for name, value in pairs.items():
-        is_data = bool(asking) and name not in asking and name in whole
+        is_data = (bool(asking) or not numbers) and name not in asking and name in whole
         is_unchanged = _is_sparse(value) or not (by_name or hasattr(value, "dtype"))
         array = None if is_data and is_unchanged else as_array(name, value)
         if array is not None:
@@ -95,7 +102,7 @@ def sort_inputs(
         at_places = {whole.index(n): fixed.pop(n) for n in list(fixed) if n not in named}
     floats = {dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
     asking = [name for name in asking if name in arrays]
-    return Given(*in_parts(arrays), fixed, tuple(asking), frozenset(floats), at_places)
+    return Given(*in_parts(arrays), fixed, tuple(asking), frozenset(floats), at_places, types)
 
 
 def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
@@ -126,6 +133,17 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         return
     for label, part in inside:
         yield from _parts(label, part)
+
+
+def _named_tuples(name: str, value: Any) -> Iterator[tuple[str, type]]:
+    """The types of the named tuples in a value, with their names ("state", "state[0]")."""
+    inside: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else ()
+    if isinstance(value, tuple | list):
+        inside = enumerate(value)
+        if hasattr(value, "_fields"):
+            yield name, type(value)
+    for key, part in inside:
+        yield from _named_tuples(f"{name}[{key!r}]", part)
 
 
 def holds_array(value: Any) -> bool:

@@ -6,7 +6,7 @@ import gc
 import textwrap
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -160,3 +160,22 @@ def test_a_function_that_another_file_wraps_is_shown_where_it_is_written() -> No
     source, span = place_of(foreign)
     assert source.path.endswith("textwrap.py")
     assert source.line(span.line).startswith("def dedent")
+
+
+def test_a_number_that_the_layer_takes_as_such_is_passed_on() -> None:
+    report = check(torch.nn.functional.leaky_relu, torch.tensor([1.0, -2.0]), 0.1)
+    assert report.passed
+    assert "`negative_slope`: not differentiated" in str(report)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def test_a_named_tuple_comes_as_one() -> None:
+    def layer(state: dict[str, Pair]) -> Any:
+        assert type(state["h"]) is Pair
+        return state["h"].a * state["h"].b.sin()
+
+    assert check(layer, {"h": Pair(torch.tensor([1.0]), torch.tensor([3.0]))}).passed

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_not
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,6 +16,7 @@ from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
 """From arrays by name to positional and keyword arguments."""
 
+NO_TYPES: Mapping[str, type] = MappingProxyType({})
 _EMPTY = inspect.Parameter.empty
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -53,6 +54,7 @@ def arrange(
     *,
     skip: int = 0,
     keywords: bool = True,
+    types: Mapping[str, type] = NO_TYPES,
 ) -> Arranged:
     """How to call `function` with the inputs `names` and the fixed `args` and `kwargs`.
 
@@ -60,12 +62,13 @@ def arrange(
     no further positions, and no parameter stays empty; the fixed `args` then take the remaining
     positions. Otherwise inputs come first, in their order. The first `skip` parameters ("ctx") are
     not filled. Without `keywords` everything is passed by position. Inputs "state[0]" and
-    "state['h']" are parts of one argument, a tuple or a dictionary. Raises MissingArgument.
+    "state['h']" are parts of one argument, a tuple, or a named tuple if `types` has one for it, or
+    a dictionary. Raises MissingArgument.
     """
     wholes = list(dict.fromkeys(name.partition("[")[0] for name in names))
     if wholes != list(names):
         arranged = arrange(function, wholes, args, kwargs, skip=skip, keywords=keywords)
-        return lambda arrays: arranged(joined(arrays))
+        return lambda arrays: arranged(joined(arrays, types))
     fixed = dict(kwargs)
     parameters = parameters_of(function)
     if parameters is not None:
@@ -96,9 +99,9 @@ def for_the_call(
     return {n: v for n, v in kwargs.items() if n not in later}, later
 
 
-def joined(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name. Those named "state[0]" and "state['h']" are joined to tuples and
-    dictionaries; `flattened` took them apart."""
+def joined(arrays: Mapping[str, Any], types: Mapping[str, type] = NO_TYPES) -> dict[str, Any]:
+    """Arrays by name. Those named "state[0]" and "state['h']" are joined to tuples, to the named
+    tuples in `types`, and to dictionaries; `flattened` took them apart."""
     wholes: dict[str, Any] = {}
     for name, array in arrays.items():
         whole, bracket, rest = name.partition("[")
@@ -107,15 +110,17 @@ def joined(arrays: Mapping[str, Any]) -> dict[str, Any]:
         for key in (whole, *path[:-1]) if path else ():
             level = level.setdefault(key, {})
         level[path[-1] if path else whole] = array
-    return {name: _gathered(value) for name, value in wholes.items()}
+    return {name: _gathered(name, value, types) for name, value in wholes.items()}
 
 
-def _gathered(part: Any) -> Any:
+def _gathered(name: str, part: Any, types: Mapping[str, type]) -> Any:
     if not isinstance(part, dict):
         return part
-    if all(isinstance(key, int) for key in part):
-        return tuple(_gathered(part[key]) for key in sorted(part))
-    return {key: _gathered(value) for key, value in part.items()}
+    inside = {key: _gathered(f"{name}[{key!r}]", value, types) for key, value in part.items()}
+    if not all(isinstance(key, int) for key in part):
+        return inside
+    ordered = [inside[key] for key in sorted(inside)]
+    return types[name](*ordered) if name in types else tuple(ordered)
 
 
 _KEYS = re.compile(r"\[([^\]]+)\]")

@@ -20,7 +20,11 @@ def check_backend() -> None:
 
 
 def arranged(
-    layer: Any, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+    layer: Any,
+    names: Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    types: Mapping[str, type],
 ) -> Arranged:
     """How to call a layer. Only tensors may be positional arguments. A functional model with
     several inputs takes them in one structure."""
@@ -29,7 +33,7 @@ def arranged(
         return _in_one_structure(layer, [tensor.name for tensor in inputs], names, kwargs)
     parameters = list(inspect.signature(layer.call).parameters)
     if not set(names) <= set(parameters):
-        return arrange(layer.call, names, args, kwargs)
+        return arrange(layer.call, names, args, kwargs, types=types)
     first = [name for name in parameters[:1] if name in names]
 
     def arguments(arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

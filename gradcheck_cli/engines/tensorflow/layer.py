@@ -165,10 +165,10 @@ class TensorFlowSubject(LayerSubject):
         return layer
 
     def _arranged(self, names: Sequence[str], **more: Any) -> Arranged:
-        kwargs = {**self._kwargs, **more}
+        kwargs, types = {**self._kwargs, **more}, self.request.implementation.types
         if is_keras_layer(self._function):
-            return arranged(self._function, names, self._args, kwargs)
-        return arrange(self._function, names, self._args, kwargs)
+            return arranged(self._function, names, self._args, kwargs, types)
+        return arrange(self._function, names, self._args, kwargs, types=types)
 
     def _needs_a_first_call(self) -> bool:
         """Whether the layer or module may create its variables only when it is called."""

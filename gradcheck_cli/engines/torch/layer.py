@@ -144,7 +144,13 @@ class TorchSubject(LayerSubject):
         held = {name for name, one in self.state.named.items() if one.data.is_complex()}
         self._complex = request.complex_inputs | held
         self._arguments = arrange(
-            target, names, self._args, self._kwargs, skip=self._skip, keywords=self._keywords
+            target,
+            names,
+            self._args,
+            self._kwargs,
+            skip=self._skip,
+            keywords=self._keywords,
+            types=request.implementation.types,
         )
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
@@ -171,7 +177,8 @@ class TorchSubject(LayerSubject):
         layer, self._args, self._kwargs = constructed(layer, implementation)
         self._skip, self._keywords = 0, True
         if isinstance(layer, torch.nn.Module):
-            layer, chosen = initialised(layer, self.request.values, self._args, self._kwargs)
+            types = self.request.implementation.types
+            layer, chosen = initialised(layer, self.request.values, self._args, self._kwargs, types)
             self._module = self.state.copied(layer, chosen)
             return self._module, self._module.forward
         if not callable(layer):

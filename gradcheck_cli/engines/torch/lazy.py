@@ -9,14 +9,18 @@ from typing import Any
 import torch
 
 from gradcheck_cli.domain.dtypes import Values
-from gradcheck_cli.engines.layer.binding import arrange
+from gradcheck_cli.engines.layer.binding import NO_TYPES, arrange
 from gradcheck_cli.engines.torch.hooks import copy_with_hooks
 
 Tensors = Mapping[str, torch.Tensor]
 
 
 def initialised(
-    module: Any, values: Values, args: Sequence[Any], kwargs: Mapping[str, Any]
+    module: Any,
+    values: Values,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    types: Mapping[str, type] = NO_TYPES,
 ) -> tuple[Any, list[str]]:
     """The module itself or, if a first call completes it, a copy after one call in the default
     dtype; and the names of parameters that this call set. The call takes its inputs from `values`,
@@ -33,7 +37,7 @@ def initialised(
     }
 
     def call(called: Any) -> None:
-        placed, named = arrange(called.forward, list(inputs), args, kwargs)(inputs)
+        placed, named = arrange(called.forward, list(inputs), args, kwargs, types=types)(inputs)
         with torch.no_grad():
             called(*placed, **named)
 
