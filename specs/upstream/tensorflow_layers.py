@@ -45,3 +45,8 @@ def scaled_bessel(x):
 
 def exponential_integral(x):
     return tf.math.special.expint(x)
+
+
+def batch_normalised(x):
+    mean, variance = tf.nn.moments(x, [0])
+    return (x - mean) * tf.math.rsqrt(variance + 1e-3)
