@@ -4,17 +4,19 @@ the same operations of PyTorch's own database, at the same samples in float64.
     python benchmarks/second_order.py                      40 operations, spread over all
     python benchmarks/second_order.py --ops sinc,linalg.eigh
     python benchmarks/second_order.py --count 10
+    python benchmarks/second_order.py --count 60 --seed 3011     drawn at random
 
 Prints for each operation the processor seconds of gradgradcheck (reverse over reverse, and forward
 over reverse if the operation has it) and of `check(order=2)`, which checks first derivatives in
-both modes and second derivatives in all four compositions; and then the sums, without the
-operations at which gradgradcheck stops at the first wrong entry. Both run once, in turn, on one
-thread of one process, after a call that is not counted.
+both modes and second derivatives in all four compositions; and then the sums and the median of the
+ratios, without the operations at which gradgradcheck stops at the first wrong entry. Both run once,
+in turn, on one thread of one process, after a call that is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 import warnings
@@ -67,14 +69,18 @@ def measured(op: str) -> tuple[float, float, bool] | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="how many operations")
+    parser.add_argument("--seed", type=int, help="of a random draw; default: spread over all")
     parser.add_argument("--ops", default="", help="names of operations, with commas between them")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     names = suite.names()
-    chosen = options.ops.split(",") if options.ops else names[:: len(names) // options.count]
+    chosen = names[:: len(names) // options.count]
+    if options.seed is not None:
+        chosen = random.Random(options.seed).sample(sorted(names), options.count)
+    chosen = options.ops.split(",") if options.ops else chosen
     measured(chosen[0])  # imports, and whatever is compiled when it is first called
-    sums = np.zeros(2)
+    sums, ratios = np.zeros(2), []
     for op in chosen:
         found = measured(op)
         if found is None:
@@ -82,8 +88,10 @@ def main() -> int:
         theirs, ours, both = found
         if both:
             sums += theirs, ours
+            ratios.append(ours / theirs)
         print(f"{op:45s} {theirs:7.2f} {ours:7.2f}  {ours / theirs:6.1f}", flush=True)
     print(f"{'together':45s} {sums[0]:7.2f} {sums[1]:7.2f}  {sums[1] / sums[0]:6.1f}")
+    print(f"{'median':61s}  {np.median(ratios):6.1f}")
     return 0
 
 
