@@ -27,3 +27,16 @@ def gamma_variate(a):
 def clipped_maximum(x, u):
     one = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
     return jax.lax.scatter_max(x, jnp.array([[1], [7]]), u, one, mode="clip")
+
+
+def spence(x):
+    return jax.scipy.special.spence(x)
+
+
+def dawson(x):
+    return jax.scipy.special.dawsn(x)
+
+
+def bessel(x):
+    """J_1(x)."""
+    return jax.scipy.special.bessel_jn(x, v=1)[1]
