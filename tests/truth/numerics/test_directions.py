@@ -150,10 +150,13 @@ def slope_at_zero(of: Function, at_0: float, expected: float) -> Slope:
 @pytest.mark.parametrize("name", GUARDED)
 @pytest.mark.parametrize("wrong", [0.0, 1.0])
 def test_bars_hold_the_derivative_at_a_guard(name: str, wrong: float) -> None:
+    """A wrong number is outside of the bar. How wide that is depends on the rounding of NumPy's
+    functions, which differs between processors."""
     of, at_0, derivative = GUARDED[name]
     for expected in (derivative, wrong):
         estimate = slope_at_zero(of, at_0, expected).estimate
-        assert abs(estimate.value[0] - derivative) <= estimate.error[0] < 0.2
+        least_wrong = 0.2 if expected == derivative else abs(wrong - derivative)
+        assert abs(estimate.value[0] - derivative) <= estimate.error[0] < least_wrong
 
 
 @pytest.mark.parametrize("name", WITH_A_SLOPE_OF_ITS_OWN)
