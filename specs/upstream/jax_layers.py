@@ -35,8 +35,3 @@ def spence(x):
 
 def dawson(x):
     return jax.scipy.special.dawsn(x)
-
-
-def bessel(x):
-    """J_1(x)."""
-    return jax.scipy.special.bessel_jn(x, v=1)[1]

@@ -40,7 +40,8 @@ def derivative(
     """
     n = sum(orders)
     lost = sum(k * max(0, -int(mpmath.mag(scale))) for k, scale in zip(orders, scales, strict=True))
-    size = function(*(mpmath.mpf(x) for x in xs))
+    with mpmath.workprec(precisions[0]):  # whatever precision the caller works in
+        size = function(*(mpmath.mpf(x) for x in xs))
     last = None
     for bits in precisions:
         with mpmath.workprec(bits):
