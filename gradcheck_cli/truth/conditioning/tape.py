@@ -145,11 +145,13 @@ def _rounded_at(record: Any) -> Array:
 
 
 def _is_whole(record: Any, fmt: FloatFormat) -> Array:
-    """Mark the results of an operation that are integers of integers and small enough for half of
-    the dtype's bits, like n - 1 in the derivative of x^n. They do not round, although the
-    derivative by n is nan for a negative x."""
+    """Mark the results of an elementwise operation that are integers of integers and small enough
+    for half of the dtype's bits, like n - 1 in the derivative of x^n. They do not round, although
+    the derivative by n is nan for a negative x."""
     from reference_engine.traced import to_array
 
+    if not record.op.elementwise:
+        return np.zeros((), bool)
     most = 2.0 ** (fmt.bits // 2)
     arrays = [to_array(record.value), *map(to_array, record.xs)]
     whole = [(np.abs(array) <= most) & (np.rint(array) == array) for array in arrays]
