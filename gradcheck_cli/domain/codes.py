@@ -158,7 +158,8 @@ class Families:
     SPEC: Final = "GC9"
 
 
-NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
+NAN_OR_INFINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
+NOT_FINITE = (*NAN_OR_INFINITE, Codes.NON_FINITE_OUTPUT)
 UNSTABLE = (*NOT_FINITE, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO, Codes.UNSTABLE_OUTPUT)
 """Findings that another way to compute the same function may repair."""
 

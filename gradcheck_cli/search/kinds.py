@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import NAN_OR_INFINITE, Codes
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.search import KINDS, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES
@@ -24,7 +24,7 @@ _Size: TypeAlias = Callable[[Answers, Answers, FloatFormat], Array]
 CODES_OF: Mapping[Kind, tuple[str, ...]] = {
     "undefined": (Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY, Codes.NON_FINITE_OUTPUT),
     "value-nonfinite": (Codes.NON_FINITE_OUTPUT,),
-    "gradient-nonfinite": (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT),
+    "gradient-nonfinite": NAN_OR_INFINITE,
     "gradient-underflow-to-zero": (Codes.UNDERFLOW_TO_ZERO,),
     "gradient-inaccurate": (Codes.PRECISION_LOSS, Codes.WRONG_GRADIENT),
     "value-inaccurate": (Codes.UNSTABLE_OUTPUT,),

@@ -37,7 +37,7 @@ from gradcheck_cli.checks.causes.products import (
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import bind
-from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.codes import CODES, NAN_OR_INFINITE, Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from gradcheck_cli.checks.causes.rule_fixes import TriedCorrection
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
-NAN_OR_INFINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
 
 Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
 """The correction of a rule, by mode, custom function and argument; it holds at every point. A jvp

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.checks.causes.framework_rules import OWN_SECONDS, executed, in_time
 from gradcheck_cli.checks.second_order.hessian import PAIRED, plain_name
 from gradcheck_cli.domain.blocks import HessianBlock
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import NAN_OR_INFINITE, Codes
 from gradcheck_cli.domain.evaluation import SECOND, Mode, modes_in
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.place import Place
@@ -23,7 +23,7 @@ from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 
-BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
+BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, *NAN_OR_INFINITE)
 """The codes for which operations are examined in isolation."""
 
 Alone = Callable[[CustomCall], LayerAnswer]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.search import GradientProgram
-from gradcheck_cli.engines.jax.recorder import JaxRecorder, traced
+from gradcheck_cli.engines.jax.recorder import JAX_FOLDER, JaxRecorder, traced
 from gradcheck_cli.engines.jax.wide import equations
 from gradcheck_cli.engines.jax.xla_rounding import refuse_rewritten, refuse_unknown_rounding
 from gradcheck_cli.engines.layer.generality import (
@@ -38,7 +37,6 @@ from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.temporarily import temporarily
 
-_JAX = str(Path(jax.__file__).parent)
 _STATED = (jax.custom_jvp, jax.custom_vjp)
 _NEEDING = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 """What JAX raises if code asks for numbers that there are none of."""
@@ -238,7 +236,7 @@ def _refuse_stated_derivatives(subject: LayerSubject) -> None:
 def _is_jaxs_object(function: Any) -> bool:
     """Whether JAX itself has this custom function under a name."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    inside = str(getattr(module, "__file__", None) or "").startswith(_JAX)
+    inside = str(getattr(module, "__file__", None) or "").startswith(JAX_FOLDER)
     return inside and any(one is function for one in vars(module).values())
 
 
@@ -249,14 +247,14 @@ def _is_called_by_jax(equation: Any) -> bool:
     last = len(names) - names[::-1].index(equation.primitive.name)
     for code in codes[last:]:
         if not code.co_filename.endswith(_WRAPPERS):
-            return bool(code.co_filename.startswith(_JAX))
+            return bool(code.co_filename.startswith(JAX_FOLDER))
     return False
 
 
 def _is_jaxs_code(closed: Any) -> bool:
     """Whether a compiled function was written in JAX."""
     _, _, place = str(closed.jaxpr.debug_info.func_src_info).partition(" at ")
-    return place.startswith(_JAX)
+    return place.startswith(JAX_FOLDER)
 
 
 def _is_floating(dtype: Any) -> bool:

@@ -60,7 +60,8 @@ SCOPE = "gradcheck_node_"
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
 _COMPILED = ("jit", "pjit")
-_FOLDER = os.path.dirname(jax.__file__) + os.sep
+JAX_FOLDER = os.path.dirname(jax.__file__) + os.sep
+"""The folder of JAX itself: packages beside it may have names that begin with its own."""
 _ALONE = ("div",)  # primitives that are computed in another way beside others
 
 
@@ -395,7 +396,7 @@ def _function_of(equation: Any) -> tuple[str, Callable[..., Any]] | None:
     about = program.debug_info
     name = about.func_name.removeprefix("_")
     source = str(about.func_src_info).rpartition(" at ")[2]
-    if name not in FUNCTIONS or not source.startswith(_FOLDER):
+    if name not in FUNCTIONS or not source.startswith(JAX_FOLDER):
         return None
     if name != "expn":
         return name, FUNCTIONS[name]

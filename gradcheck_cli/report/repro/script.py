@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.codes import CODES, NAN_OR_INFINITE, Codes
 from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
@@ -80,7 +80,7 @@ def _kind(finding: Finding) -> type[Derivative]:
         return Derivative if has_number else LostOutput
     if finding.entries and finding.entries[0].truth is not None:
         return OfPair if is_pair else Derivative
-    if finding.code in (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT) and has_number:
+    if finding.code in NAN_OR_INFINITE and has_number:
         return Derivative
     if finding.code == Codes.MODES_DISAGREE and finding.entries:
         return BothModes

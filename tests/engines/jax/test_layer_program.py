@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -17,6 +20,8 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.jax.layer import JaxSubject
+from gradcheck_cli.engines.jax.layer_program import _is_jaxs_object
+from gradcheck_cli.engines.jax.recorder import JAX_FOLDER
 from gradcheck_cli.engines.layer.lifting import FEWER_DIGITS
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.search.enclosures.enclosed import Rounding
@@ -158,3 +163,15 @@ def test_variables_that_round_products_are_refused(
     assert not program_of(jnp.sum).reason
     monkeypatch.setenv(variable, "BF16")
     assert variable in program_of(jnp.sum).reason
+
+
+def test_a_package_whose_name_begins_with_that_of_jax_is_not_jax(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("jaxother")
+    module.__file__ = f"{JAX_FOLDER.rstrip(os.sep)}other{os.sep}__init__.py"
+    module.half = jax.custom_jvp(lambda x: x / 2)  # type: ignore[attr-defined]
+    module.half.__module__ = "jaxother"
+    monkeypatch.setitem(sys.modules, "jaxother", module)
+    assert not _is_jaxs_object(module.half)
+    assert _is_jaxs_object(jax.nn.relu)
