@@ -35,12 +35,12 @@ class Screen:
 
     def __str__(self) -> str:
         return (
-            f"exit code {self.code}\n\n--- standard output\n{_lasting(self.out)}"
-            f"\n--- standard error\n{_lasting(self.err)}"
+            f"exit code {self.code}\n\n--- standard output\n{lasting(self.out)}"
+            f"\n--- standard error\n{lasting(self.err)}"
         )
 
 
-def _lasting(text: str) -> str:
+def lasting(text: str) -> str:
     """The text without seconds, and without differences and their error bars, whose last digits
     depend on the processor and its mathematical library."""
     text = re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
