@@ -137,7 +137,7 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
     """The plan of a formula: every engine differentiates it at each point in each dtype, and runs
     its training."""
     spec, here = plan.spec, set(plan.engines) - plan.without
-    notes = dict.fromkeys(_device_notes(plan.placement, here))  # in order, each once
+    notes = dict.fromkeys(device_notes(plan.placement, here))  # in order, each once
     looks = []
     for point in range(len(spec.points)):
         for dtype in plan.dtypes:
@@ -165,12 +165,18 @@ def cpu_only(engine: str, plan: Plan) -> str:
     return f"{engine} runs on the CPU only; the device `{plan.placement.device}` is not supported"
 
 
+def placement_for(found: Registered, where: Placement) -> Placement:
+    """Where an engine computes what is placed there: an engine without such a device, on the
+    CPU."""
+    return where if _computes(found, where) else HOST
+
+
 def _computes(found: Registered, where: Placement) -> bool:
     """Whether the engine computes on this device."""
     return found.engine is not None and where.kind in found.engine.capabilities.devices
 
 
-def _device_notes(where: Placement, there: Collection[str]) -> list[str]:
+def device_notes(where: Placement, there: Collection[str]) -> list[str]:
     """Notes about the device on which a spec was computed. The engines in `there` compute on it."""
     if where == HOST or not there:
         return []
@@ -210,7 +216,7 @@ def _with_layers(plan: Plan, options: RunOptions) -> Plan:
         layers=problems,
         notes=(
             *([] if problems else [_not_implemented(spec, plan.engines)]),
-            *_device_notes(plan.placement, set(engines) - plan.without),
+            *device_notes(plan.placement, set(engines) - plan.without),
         ),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import (
     KINDS,
@@ -22,10 +23,11 @@ from gradcheck_cli.domain.search import (
     SearchResult,
 )
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, default_engines, engines
 from gradcheck_cli.run.finalize import quoted
 from gradcheck_cli.run.journal import Journal
-from gradcheck_cli.run.plan import DTYPES, choose_engines
+from gradcheck_cli.run.plan import DTYPES, choose_engines, device_notes, placed, placement_for
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
@@ -63,6 +65,7 @@ class _Work:
     requests: Mapping[Place, SearchRequest]
     notes: tuple[str, ...]
     recalled: SearchResult | None = None  # from a journal
+    placements: Mapping[str, Placement] = field(default_factory=dict)  # by engine
     known: dict[Place, SearchAnswer] = field(default_factory=dict)
     failures: dict[Place, Failure] = field(default_factory=dict)
     waiting: int = 0
@@ -106,8 +109,8 @@ def search(
 ) -> Iterator[SearchResult]:
     """The results of the specs, in order. `hear` receives the state of each search under way. After
     KeyboardInterrupt the results known so far follow, and the interrupt is raised again. Raises
-    UsageError if an engine or a dtype that was named is not available, and if a domain contains no
-    number of the dtype."""
+    UsageError if an engine, a dtype or a device that was named is not available, and if a domain
+    contains no number of the dtype."""
     registered = engines()
     journal = Journal(options.resume, options) if options.resume else None
     works = [_work(spec, options, registered, journal) for spec in specs]
@@ -116,7 +119,7 @@ def search(
     try:
         for number, work in enumerate(works):
             for task in _tasks(number, work):
-                pool.start(task.engine, registered[task.engine].target)
+                pool.start(task.engine, registered[task.engine].target, task.placement)
                 pool.submit(task)
         while done < len(works):
             while works[done].waiting:
@@ -148,7 +151,13 @@ def _work(
         return _Work(spec, {}, (), recalled)
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
     requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
-    return _Work(spec, requests, () if requests else (NO_DOMAIN,))
+    if not requests:
+        return _Work(spec, requests, (NO_DOMAIN,))
+    where = placed(spec, options)
+    require(where)
+    placements = {name: placement_for(registered[name], where) for name, _ in requests}
+    there = [name for name, own in placements.items() if own == where]
+    return _Work(spec, requests, tuple(device_notes(where, there)), None, placements)
 
 
 def requests_of(
@@ -204,6 +213,7 @@ def _tasks(number: int, work: _Work) -> Iterator[Task]:
             number,
             math.inf,
             group=key,
+            placement=work.placements[place[0]],
             expected=request.budget,
         )
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.options import Layered
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.search import Search, SearchAnswer, SearchProgress
+from gradcheck_cli.engines import devices
 from gradcheck_cli.run import searching
 from gradcheck_cli.run.searching import SearchOptions, search
 from gradcheck_cli.run.workers.task import Done, SoFar, Task
@@ -44,10 +47,12 @@ class Played:
         self.results = Interrupted()
         self._tasks: list[Task] = []
 
-    def start(self, engine: str, target: str) -> None:
-        assert engine == "reference"
+    def start(self, engine: str, target: str, placement: Placement) -> None:
+        assert engine == "reference" or placement != HOST
+        self.started = engine, placement
 
     def submit(self, task: Task) -> None:
+        assert (task.engine, task.placement) == self.started
         self._tasks.insert(0, task)
         if len(self._tasks) == len(self.plays):
             for one in self._tasks:
@@ -110,3 +115,24 @@ def test_an_interruption_leaves_what_is_known(monkeypatch: pytest.MonkeyPatch) -
     found = _played(monkeypatch, _done, None, _so_far)
     why = "undecided it was interrupted"
     assert found == ["proven-absent", why, "proven-absent", "Ctrl-C"]
+
+
+@pytest.mark.parametrize(("engine", "searches"), [("torch", 1), ("reference", 0)])
+def test_the_device_of_a_spec_is_the_one_that_is_searched(
+    engine: str, searches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that has none searches on the CPU."""
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (1, ""))
+    monkeypatch.setattr(Played, "plays", {0: _done}, raising=False)
+    monkeypatch.setattr(searching, "Pool", Played)
+    on_a_gpu = replace(SPEC, device="cuda")
+    options = replace(OPTIONS, engines=Layered(override=(engine,)))
+    (found,) = search([on_a_gpu], options)
+    assert [one.verdict for one in found.searches] == ["proven-absent"]
+    assert list(found.notes) == ["computed on cuda; float32 products in full precision"] * searches
+
+
+def test_a_device_that_is_not_there_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (0, "there is none"))
+    with pytest.raises(UsageError, match="there is no device `cuda` here: there is none"):
+        list(search([replace(SPEC, device="cuda")], OPTIONS))

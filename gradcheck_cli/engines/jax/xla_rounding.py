@@ -18,7 +18,7 @@ import jax
 from jax.extend import core
 
 from gradcheck_cli.engines.jax.wide import LOOPS
-from gradcheck_cli.engines.layer.lifting import NotLifted
+from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted
 
 _ACCURACIES = ("precision", "accuracy")
 _FULL = (None, *jax.lax.Precision)
@@ -62,7 +62,7 @@ def refuse_unknown_rounding() -> None:
     if jax.config.jax_disable_jit:
         raise NotLifted("how JAX rounds without `jit` is not known")
     if jax.default_backend() != "cpu":
-        raise NotLifted("how this device rounds is not known")
+        raise NotLifted(OTHER_DEVICE)
 
 
 def refuse_rewritten(jaxpr: Any) -> None:

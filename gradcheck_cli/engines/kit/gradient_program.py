@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.evaluation import Problem
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.derivatives import Mark, Targets
@@ -23,13 +24,16 @@ from gradcheck_cli.engines.kit.adapter import ProgramEngine
 from gradcheck_cli.engines.kit.framework import Framework, arrays_of
 from gradcheck_cli.engines.kit.modes import directions_of
 from gradcheck_cli.engines.kit.walker import Prepared
-from gradcheck_cli.engines.layer.lifting import lifted_outputs
+from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, lifted_outputs
 
 
 def engine_program(engine: Engine, problem: Problem) -> GradientProgram:
-    """The operations that the engine executes for the problem (`gradient_program`)."""
+    """The operations that the engine executes for the problem (`gradient_program`). On a GPU there
+    is no answer, because other kernels run there."""
     if not isinstance(engine, ProgramEngine):
         return GradientProgram(reason=f"{engine.capabilities.name} does not record what it runs")
+    if engine.placement != HOST:
+        return GradientProgram(reason=OTHER_DEVICE)
     return gradient_program(*engine.prepared(problem), problem)
 
 

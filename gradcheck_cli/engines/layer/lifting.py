@@ -145,6 +145,8 @@ FEWER_DIGITS = (
 """Environment variables by which oneDNN, in PyTorch and TensorFlow, may round factors of products
 to bfloat16."""
 _STRICT = "STRICT"
+OTHER_DEVICE = "how this device rounds is not known"
+"""Why nothing is proven about programs on a GPU."""
 
 _EXACT_ROWS = frozenset(("add", "subtract", "multiply", "divide", "negative", "sqrt"))
 """Rows that are rounded correctly in every dtype, so results that a dtype has are exact."""

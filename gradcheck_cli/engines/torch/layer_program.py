@@ -31,7 +31,7 @@ from gradcheck_cli.engines.layer.generality import (
     refuse_unknown_kinds,
 )
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
+from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.calls import tensors, written_positions
@@ -101,7 +101,7 @@ def _refuse_unknown_rounding(subject: LayerSubject) -> None:
     if torch.get_float32_matmul_precision() != "highest" or torch.full((1,), 1e-40).mul(1).eq(0):
         raise NotLifted("PyTorch was set to round products to fewer digits, or to flush numbers")
     if subject.fw.array(np.zeros(1)).device.type != "cpu":
-        raise NotLifted("how this device rounds is not known")
+        raise NotLifted(OTHER_DEVICE)
 
 
 class _Run:

@@ -19,7 +19,14 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import default_engines, engines
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.finalize import settle
-from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, choose_engines, make_plan, placed
+from gradcheck_cli.run.plan import (
+    TRUTH_TIMEOUT_S,
+    Plan,
+    choose_engines,
+    make_plan,
+    placed,
+    placement_for,
+)
 from gradcheck_cli.run.spec_state import Batch, Work
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.replies import unanswered
@@ -73,19 +80,19 @@ class Local:
         for name in plan.engines:
             self._used[name] = None
             self._start_engine(name, plan.placement)
-        self._works[number] = Work(plan, self._searched(spec))
+        self._works[number] = Work(plan, self._searched(plan))
         self._go_on(number)
 
-    def _searched(self, spec: Spec) -> Searched | None:
+    def _searched(self, plan: Plan) -> Searched | None:
         """The searches of a spec; most specs have none."""
-        budget = self._options.search.resolve(spec.search, 0.0)
+        budget = self._options.search.resolve(plan.spec.search, 0.0)
         if not budget:
             return None
         from gradcheck_cli.run.searched import Searched
 
-        searched = Searched(spec, budget, self._options, self._registered)
+        searched = Searched(plan.spec, budget, self._options, self._registered)
         for name in searched.engines:
-            self._start_engine(name)
+            self._start_engine(name, plan.placement)
         return searched
 
     def next(self) -> Examined | EngineReady | LayerUnderWay:
@@ -119,10 +126,8 @@ class Local:
         self._pool.kill()
 
     def _start_engine(self, name: str, placement: Placement = HOST) -> None:
-        found = self._registered[name].engine
-        if found is not None and placement.kind not in found.capabilities.devices:
-            placement = HOST
-        self._pool.start(name, self._registered[name].target, placement)
+        found = self._registered[name]
+        self._pool.start(name, found.target, placement_for(found, placement))
 
     @quiet
     def _go_on(self, number: int) -> None:

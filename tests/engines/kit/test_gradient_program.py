@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.evaluation import Problem, Projection
+from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.truth.plain import PlainFunction
@@ -40,6 +41,22 @@ def test_what_is_computed_from_constants_is_part_of_it(
     assert found.program is not None, found.reason
     assert op in [node.op for node in found.program.nodes]
     assert not any(np.any(np.isclose(array, number)) for array in found.constants.values())
+
+
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "jax"])
+def test_kernels_of_a_gpu_are_not_those_of_the_cpu(
+    name: str,
+    engine_called: Callable[[str], Engine],
+    program: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = Projection(rows=np.ones(1))
+    made = program("sum(exp(x))", {"x": X})
+    problem = Problem(made, {"x": X}, ("x",), "float64", "float64", "reverse", rows)
+    engine = engine_called(name)
+    monkeypatch.setattr(engine, "placement", Placement("cuda"))
+    found = engine_program(engine, problem)
+    assert (found.program, found.reason) == (None, "how this device rounds is not known")
 
 
 @pytest.mark.parametrize("engine", ["reference", "torch"])
