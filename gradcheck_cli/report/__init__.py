@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # name: (module, what it is for). A format's class is called `Writer`.
 FORMATS = {
     "full": ("full", "the screen: every finding with its cause and its fix"),
-    "concise": ("concise", "one line per finding, for editors and grep"),
+    "concise": ("concise", "one line per finding and a summary, for editors and grep"),
     "json": ("json_report", "one object, whose schema `gradcheck schema report` prints"),
     "junit": ("junit", "JUnit XML: one test per spec"),
     "sarif": ("sarif", "SARIF 2.1.0, for code scanning"),

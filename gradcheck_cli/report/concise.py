@@ -1,4 +1,4 @@
-"""One line per finding, for editors, logs and grep."""
+"""One line per finding, and a summary, for editors, logs and grep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.numbers import depth
 from gradcheck_cli.report.style import plain
-from gradcheck_cli.report.summary import set_aside_words
+from gradcheck_cli.report.summary import summary_line
 from gradcheck_cli.report.window import place
 
 
@@ -25,8 +25,7 @@ class Writer(ReportWriter):
     def finish(self, report: Report) -> None:
         for error in report.errors:
             self._line(_error_line(error))
-        if words := set_aside_words(report):
-            self._line(f"gradcheck: {plain('; '.join(words))}")
+        self._line(summary_line(report).plain)
 
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")

@@ -12,7 +12,8 @@ from pydantic_core import core_schema as core
 FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
 COMPLEX_TYPES = ("complex64", "complex128")
 INPUT_TYPES = (*FLOAT_TYPES, *COMPLEX_TYPES, "int64", "bool")
-DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
+WITH_ENDS = ("uniform", "log_uniform", "integers")
+DISTRIBUTIONS = ("normal", *WITH_ENDS)
 KINDS = ("rotation", "orthogonal", "symmetric", "positive_definite", "simplex", "unit_vector")
 INFINITE = {"inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}
 WORDS = {**INFINITE, "nan": float("nan")}
@@ -154,7 +155,7 @@ def _ends(schema: Any) -> dict[str, Any]:
     }
 
 
-_WITH_ENDS = {"low", "high"}  # of every distribution but the normal one
+_ENDS = {"low", "high"}
 
 
 def input_form(value: Any) -> str | None:
@@ -164,7 +165,7 @@ def input_form(value: Any) -> str | None:
             return "value"
         if "kind" in value and "distribution" not in value:
             return "kind"
-        alone = "shape" in value and not _WITH_ENDS & value.keys()
+        alone = "shape" in value and not _ENDS & value.keys()
         distribution = value.get("distribution", "normal" if alone else None)
         return distribution if distribution in DISTRIBUTIONS else None
     if isinstance(value, list):

@@ -122,8 +122,11 @@ def _input(path: Path, collector: Collector) -> None:
             help=_choice_help(choice, input_model.DISTRIBUTIONS),
         )
     elif not any(nearest(key, ["distribution", "value"]) for key in strange):
-        missing = "`distribution` is missing" if "shape" in tree.keys else "the value is missing"
-        collector.add(missing, path, at_key=True, help=forms)
+        missing, help = "the value is missing", forms
+        if "shape" in tree.keys:
+            missing = "`distribution` is missing"
+            help = f"with `low` and `high` it is one of: {listed(input_model.WITH_ENDS)}"
+        collector.add(missing, path, at_key=True, help=help)
 
 
 def _recipe_keys() -> list[str]:

@@ -26,7 +26,7 @@ from .writing import helps, mistakes
         (
             "{shape: [2], low: 0, high: 1}",
             "GC903 1:10-11 inputs.x: `distribution` is missing",
-            "an input is a number, a nested list, {value: ...} or {shape: [3, 2]",
+            "with `low` and `high` it is one of: uniform, log_uniform, integers",
         ),
         ("{}", "GC903 1:10-11 inputs.x: the value is missing", "an input is a number"),
         ("~", "GC903 1:13-14 inputs.x: empty is not the value of an input", "an input is a number"),
