@@ -95,6 +95,13 @@ class FloatFormat:
             narrow = wide.astype(self.numpy_dtype())
         return wide if np.array_equal(narrow, wide) else narrow.astype(np.float64)
 
+    def shortest(self, value: float) -> float:
+        """The number with the fewest decimal digits that this format rounds to `value`, as 0.1 for
+        0.10000000149011612 in float32; `value` itself if the format does not represent it."""
+        digits = range(1, math.ceil(self.bits * math.log10(2)) + 2)
+        short = (float(f"{value:.{count}g}") for count in digits)
+        return next((one for one in short if self.round(one) == value), value)
+
 
 FORMATS: dict[str, FloatFormat] = {
     "float16": FloatFormat("float16", 11, -14, 15),

@@ -34,7 +34,7 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
         assert home is not None  # make_plan has seen to it
         home.load()
         with lifting(home, problem) as subject:
-            lifted, leaves = readable(subject.lift().without_islands()), subject.leaves
+            lifted, leaves = readable(subject.lift().without_islands(), DTYPE), subject.leaves
         layer = problem.implementation
         layers.append(LiftedLayer(layer.engine, layer.target, leaves, lifted))
     return layers

@@ -144,6 +144,22 @@ def test_rounding_warns_of_nothing(fmt: FloatFormat) -> None:
         assert fmt.round([1e308, 1e-308, 5e-324]).shape == (3,)
 
 
+@given(st.floats(allow_nan=False, width=64), st.sampled_from(NAMES))
+def test_the_shortest_number_rounds_to_the_same(value: float, name: str) -> None:
+    fmt = FORMATS[name]
+    rounded = float(fmt.round(value))
+    short = fmt.shortest(rounded)
+    assert fmt.round(short) == rounded
+    assert len(repr(short)) <= len(repr(rounded))
+
+
+def test_the_shortest_number_is_what_the_user_wrote() -> None:
+    for name, fmt in FORMATS.items():
+        assert fmt.shortest(float(fmt.round(0.1))) == 0.1, name
+    assert FORMATS["float32"].shortest(1 / 3) == 1 / 3  # not a number of float32
+    assert np.isnan(FORMATS["float32"].shortest(np.nan))
+
+
 def test_half_of_the_digits_are_lost_where_half_of_them_are_left(fmt: FloatFormat) -> None:
     assert fmt.half * fmt.lost(0.5) == pytest.approx(1.0)
     assert fmt.half**2 == pytest.approx(fmt.unit_roundoff)

@@ -236,7 +236,7 @@ class _LayerFixes:
 
 def _readable(request: TruthRequest, constants: Values) -> TruthRequest:
     """The same request about a readable form of the program."""
-    lifted = readable(Lifted(request.program, constants))
+    lifted = readable(Lifted(request.program, constants), request.dtype)
     own = {n: v for n, v in request.values.items() if n in lifted.program.inputs}
     bounds = {name: request.bounds[name] for name in own}
     return replace(request, program=lifted.program, values=own, bounds=bounds)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
@@ -26,12 +26,13 @@ from gradcheck_cli.formula.parser import BUILT_IN
 from reference_engine.op import find, find_several
 
 
-def readable(lifted: Lifted) -> Lifted:
-    """The same function in readable form. Nodes have the names of their variables; a constant with
-    equal entries is a number, `zeros`, `ones` or `full` instead of an input."""
+def readable(lifted: Lifted, dtype: str) -> Lifted:
+    """The same function in readable form, to be run in `dtype`. Nodes have the names of their
+    variables; a constant with equal entries is a number, `zeros`, `ones` or `full` instead of an
+    input; numbers have the fewest digits that the dtype rounds to the same number."""
     program = lifted.program
     stated = with_numbers(lifted, lifted.constants)
-    nodes = list(map(_shortest_form, stated.program.nodes))
+    nodes = [_shortest_form(node, FORMATS[dtype]) for node in stated.program.nodes]
     for index, name in _names(program):
         nodes[index] = replace(nodes[index], name=name)
     return replace(stated, program=replace(stated.program, nodes=tuple(nodes)))
@@ -78,9 +79,14 @@ def _creation(array: Array) -> dict[str, Any] | None:
     return {"op": "full", "keywords": {"shape": shape, "fill_value": value}}
 
 
-def _shortest_form(node: Node) -> Node:
-    """The node in its shortest form: a single axis as a number, a matrix product as `@`."""
+def _shortest_form(node: Node, fmt: FloatFormat) -> Node:
+    """The node in its shortest form: a number with few digits, a single axis as a number, a matrix
+    product as `@`."""
+    if isinstance(node.value, float):
+        return replace(node, value=fmt.shortest(node.value))
     keywords = dict(node.keywords)
+    if isinstance(keywords.get("fill_value"), float):
+        keywords["fill_value"] = fmt.shortest(keywords["fill_value"])
     tuples = [name for name, value in keywords.items() if isinstance(value, tuple)]
     if tuples == ["axis"] and len(keywords["axis"]) == 1:
         (keywords["axis"],) = keywords["axis"]

@@ -95,6 +95,11 @@ def test_a_fix_is_in_the_names_that_stand_there(
     assert {(fix.before, fix.after) for fix in found} == {(before, after)}
 
 
+def test_a_number_is_as_short_as_the_dtype_allows() -> None:
+    found = fixes(layers.torch_roots, [2000.0, 3000.0])
+    assert {fix.after.partition(" / ")[0] for fix in found} == {"0.1"}
+
+
 def test_a_fix_of_a_compiled_layer_is_compiled_anew() -> None:
     found = fixes(layers.jax_softplus, FAR, "jax-jit")
     assert found
