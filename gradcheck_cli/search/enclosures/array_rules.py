@@ -248,8 +248,10 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     be computed as the larger one, is computed as at most y + dy |y| + ay, which increases with y.
     An engine that flushes may confuse two numbers that are 0 to it: both are below the smallest
     normal one. If the larger number is above the floors, the other one is computed as it should be,
-    or as 0, or it is above its floor, too."""
+    or as 0, or it is above its floor, too. A constant -inf, as of what a mask leaves out, is never
+    chosen."""
     x, y = as_enclosed(x), as_enclosed(y)
+    x, y = _besides_nothing(x, y), _besides_nothing(y, x)
     alike = rounding.flush & (x.a > 0) & (y.a > 0)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
     small = (x.d < 1) & (y.d < 1)
@@ -271,6 +273,15 @@ def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     as_0 = (x.unless_0.a <= firm) & (y.unless_0.a <= firm)
     known = small & as_0 & (d < 0.5) & ~bad & np.isfinite(floor)
     return replace(found, floor=np.where(known, floor, np.inf), firm=np.where(known, firm, np.inf))
+
+
+def _besides_nothing(x: Enclosed, y: Enclosed) -> Enclosed:
+    """x, or y where x is a constant -inf."""
+    nothing = x.hi == -np.inf
+    if not np.any(nothing):
+        return x
+    pairs = zip(y.parts, x.parts, strict=True)
+    return Enclosed(*(np.where(nothing, *pair) for pair in pairs))
 
 
 @rule("minimum")

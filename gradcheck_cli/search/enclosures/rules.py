@@ -137,11 +137,25 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     bad, undefined = flags(x, y)
     gap = np.minimum(_spacing(rounding, x), _spacing(rounding, y))
     total = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
+    u = np.minimum(_absorbing(rounding, x, y), _absorbing(rounding, y, x))
     least = np.where(is_spaced(rounding, x) & is_spaced(rounding, y), 0.0, sums(rounding))
     found = rounded(
-        rounding, total, in_ulps=True, least=least, above=above, below=below, plain=True
+        rounding, total, relative=u, in_ulps=True, least=least, above=above, below=below, plain=True
     )
     return relative(_overflowing(found, kept))
+
+
+def _absorbing(rounding: Rounding, x: Enclosed, y: Enclosed) -> Bounds:
+    """The rounding error of x + y, relative to the power of two below it: at most u. Numbers of the
+    dtype beside the computed x are at least u |x| away, so that the sum with a number below u |x| /
+    2 is x again: it is off by no more than that number. If x is a product that is fused with the
+    sum, the one rounding of both is the one that x already has. The power of two is at least half
+    of the sum. In half precision x may have more digits than the dtype."""
+    size = y.most + y.error
+    apart = size < (x.least - x.error) * rounding.unit / 4
+    apart &= (rounding.unit <= 2.0**-24) & (x.least > 4 * rounding.normal) & ~(x.bad | y.bad)
+    own = up(2 * size / (x.least - y.most))
+    return np.where(apart, np.minimum(own, rounding.unit), rounding.unit)
 
 
 def _beside(rounding: Rounding, x: Enclosed, y: Enclosed) -> tuple[Enclosed, Bounds]:

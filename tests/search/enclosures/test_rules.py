@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import enclosing  # noqa: F401 - it fills the table of rules
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between, exact
 from gradcheck_cli.search.enclosures.rules import RULES, as_flushed
 from reference_engine.arithmetic.arbs import Undecided, precision
 from reference_engine.arithmetic.balls import exactly
@@ -121,9 +123,9 @@ def check(name: str, given: list[tuple[float, float, float, float]], found: Encl
             rounded = near_value if ROWS_OF[name].exact else float(np.float32(near_value))
             bound = found.d[0] * float(abs(value)) + found.a[0]
             assert math.isfinite(rounded), (name, given, near, found)
-            apart = float(abs(computed - value).mid())
+            apart, off = (float(abs(one - value).mid()) for one in (computed, rounded))
         assert apart <= bound * (1 + 1e-12), (name, given, real, near, apart, bound)
-        assert abs(rounded - float(value.mid())) <= bound * (1 + 1e-9) + 1e-300, (name, given, near)
+        assert off <= bound * (1 + 1e-9) + 1e-300, (name, given, near)
         count += 1
     return count
 
@@ -134,6 +136,35 @@ def _beyond(name: str, xs: list[float]) -> bool:
     if name in ("normal_excess", "log_ndtr"):
         return xs[0] < -1e6
     return name in kinked or 0.0 in xs
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_number_that_does_not_change_another_one_costs_no_rounding(flush: bool) -> None:
+    """Powers of two, below which numbers are half as far apart, included."""
+    rounding, unit = Rounding.of(FLOAT32, flush), 2.0**-24
+    rng = np.random.default_rng(0)
+    ends = np.float32(rng.uniform(1, 4, 200)), np.float32(2.0 ** rng.integers(-9, 9, 200))
+    x = np.concatenate([*ends, -ends[0]]).astype(np.float64)
+    size = np.abs(x) * unit * np.float32(rng.choice([2.0**-40, 0.24, 0.26, 0.49, 0.51], 600))
+    y = rng.choice((-1.0, 1.0), 600) * np.float32(size).astype(np.float64)
+    found = RULES["add"](rounding, exact(x), exact(y))
+    computed = np.float32(x) + np.float32(y)
+    off = [
+        abs(float(Fraction(float(c)) - Fraction(p) - Fraction(q)))
+        for c, p, q in zip(computed, x.tolist(), y.tolist(), strict=True)
+    ]
+    assert np.all(off <= found.d * found.least + found.a)
+    least = size < np.abs(x) * unit * 2.0**-30
+    assert np.all(found.d[least] < unit * 2.0**-20)
+
+
+def test_nothing_is_smaller_than_a_constant_of_minus_infinity() -> None:
+    rounding = Rounding.of(FLOAT32, True)
+    given = replace(exact([[2.0, -np.inf, 3.0, -np.inf]]), bad=np.array([[False, True] * 2]))
+    found = RULES["max"](rounding, given, axis=1)
+    assert (found.lo, found.hi, found.error, found.bad) == (3.0, 3.0, 0.0, False)
+    nothing = RULES["max"](rounding, given.map(lambda part: part[:, 1::2]), axis=1)
+    assert nothing.bad
 
 
 def test_powers_are_computed_by_products() -> None:
