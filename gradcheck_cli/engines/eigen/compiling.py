@@ -8,6 +8,7 @@ library whose checksum does not match is compiled again.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import hashlib
 import os
@@ -38,7 +39,8 @@ except ImportError:  # Windows
 
 # Arithmetic as written: no fused multiply-add, no reassociation.
 ARITHMETIC = ("-std=c++17", "-O1", "-ffp-contract=off")
-FLAGS = (*ARITHMETIC, "-DNDEBUG", "-fPIC", "-shared", "-w")
+# Symbols are hidden, because g++ merges the static variables of exported templates over libraries.
+FLAGS = (*ARITHMETIC, "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-shared", "-w")
 LIMIT_S = 120.0
 _PLAINLY = ("-fdiagnostics-color=never", "-ftabstop=1")  # columns are characters
 _HEADERS = Path(__file__).parent
@@ -53,15 +55,25 @@ class Compiled:
     seconds: float
 
     def load(self) -> ctypes.CDLL:
-        """Load the library into this process. Raises EngineFault. A library outside the cache is
-        deleted afterwards."""
+        """Load the library into this process, with static variables of its own. Raises EngineFault.
+        A library outside the cache is deleted afterwards."""
+        own = self.library.parent
+        place = own if os.access(own, os.W_OK) else None
         try:
-            loaded = ctypes.CDLL(str(self.library))
+            # a file that is loaded already would not be loaded again, so this is another one
+            with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+                loaded = ctypes.CDLL(shutil.copy(self.library, folder))
         except OSError as error:
             raise EngineFault(f"the compiled code cannot be loaded: {error}") from error
-        if self.library.parent.parent != cache_folder():
-            shutil.rmtree(self.library.parent, ignore_errors=True)
+        if own.parent != cache_folder():
+            shutil.rmtree(own, ignore_errors=True)
         return loaded
+
+
+def unload(library: ctypes.CDLL) -> None:
+    """Free the memory of a library, which must not be called any more."""
+    if hasattr(_ctypes, "dlclose"):  # not on Windows
+        _ctypes.dlclose(library._handle)
 
 
 def compiler() -> list[str]:

@@ -16,6 +16,9 @@
 #include <string>
 #include <vector>
 
+// A function that the library exports.
+#define GRADCHECK_EXPORT extern "C" __attribute__((visibility("default")))
+
 namespace gradcheck {
 
 using Index = std::int64_t;

@@ -17,7 +17,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.eigen.compiling import compiled, longs, pointer, search_path
+from gradcheck_cli.engines.eigen.compiling import compiled, longs, pointer, search_path, unload
 from gradcheck_cli.engines.eigen.writing import REALS
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
-# Eigen's own checks throw, so that wrong sizes are reported instead of ending the process.
+# Eigen's own checks throw, so that wrong sizes are reported instead of ending the process. What the
+# user's code does not initialise is nan, and the derivatives of such a scalar are, too.
 _TEXT = """// made of {digest}
 #undef NDEBUG
+#define EIGEN_INITIALIZE_MATRICES_BY_NAN
 #include <stdexcept>
 #define eigen_assert(condition) \\
   do {{ if (!(condition)) throw std::runtime_error("Eigen: " #condition); }} while (false)
@@ -47,9 +49,9 @@ _TEXT = """// made of {digest}
 using gradcheck_scalar = gradcheck::Scalar<{real}>;
 static std::string gradcheck_said;
 
-extern "C" const char* gradcheck_problem() {{ return gradcheck_said.c_str(); }}
+GRADCHECK_EXPORT const char* gradcheck_problem() {{ return gradcheck_said.c_str(); }}
 
-extern "C" int gradcheck_layer(
+GRADCHECK_EXPORT int gradcheck_layer(
     const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
     const {real}* directions, gradcheck::Index count, gradcheck::Index entries, {real}* output,
     {real}* tangents, gradcheck::Index* shape) {{
@@ -69,8 +71,9 @@ _ONCE = "it is compiled for first derivatives only"
 
 
 class EigenSubject(LayerSubject):
-    """A function template in one dtype, differentiated in forward mode only. It has no state, and
-    its arguments are copies, so there is nothing that it could write to."""
+    """A function template in one dtype, differentiated in forward mode only. Its arguments are
+    copies, so there is nothing that it could write to except its static variables, which are its
+    own: each subject loads the library anew."""
 
     def __init__(self, request: SubjectRequest) -> None:
         super().__init__(request)
@@ -81,9 +84,9 @@ class EigenSubject(LayerSubject):
         self._values = dict(request.values)
         text, self._places = unit(request.implementation, request.values, request.dtype)
         found = compiled(text, _included(_header(request.implementation)))
-        library = found.load()
-        self._call = library.gradcheck_layer
-        self._problem = library.gradcheck_problem
+        self._library = found.load()
+        self._call: Any = self._library.gradcheck_layer
+        self._problem = self._library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
         self.bind_leaves(
             Leaf(name, "input", value, name in self._places) for name, value in self._values.items()
@@ -176,6 +179,14 @@ class EigenSubject(LayerSubject):
             row = np.ravel(direction)[None].astype(self.dtype)
             moved = moved + self._differentiated({}, name, row)[1][0].astype(np.float64)
         return moved
+
+    def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
+        return part.astype(output.dtype)
+
+    def close(self) -> None:
+        super().close()
+        self._call = None
+        unload(self._library)
 
     def record(self, row: Array) -> Recording:
         raise Unsupported("operations of C++ are not recorded")

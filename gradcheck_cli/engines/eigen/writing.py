@@ -23,7 +23,7 @@ template <typename R, typename T>
   using namespace gradcheck;
 """
 _ENTRY = """
-extern "C" int gradcheck_{dtype}(
+GRADCHECK_EXPORT int gradcheck_{dtype}(
     const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
     const {real}* directions, gradcheck::Index count, gradcheck::Index entries,
     const gradcheck::Index* maps, const {real}* constants, const gradcheck::Flag* flags,

@@ -54,3 +54,16 @@ std::array<T, 2> kinds(
     const Eigen::VectorXi& at) {
   return {(x * w.matrix()).sum(), v[at(1)] * w(at(0))};
 }
+
+template <typename T>
+T kept(const T& x) {
+  static const double first = x.value();
+  return first * x;
+}
+
+template <typename T>
+T unset(const Vector<T>& x) {
+  T sum;
+  for (Eigen::Index i = 0; i < x.size(); ++i) sum += x[i];
+  return sum;
+}

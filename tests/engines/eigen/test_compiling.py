@@ -100,8 +100,8 @@ def test_no_place_for_a_cache_is_no_obstacle(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     found = compiled("int a;")
     assert found.library.read_bytes() == b"int a;"
-    monkeypatch.setattr(compiling.ctypes, "CDLL", lambda path: path)
-    assert found.load() == str(found.library)
+    monkeypatch.setattr(compiling.ctypes, "CDLL", lambda path: Path(path).read_bytes())
+    assert found.load() == b"int a;"
     assert not found.library.parent.exists()  # nobody else would delete it
 
 

@@ -90,6 +90,21 @@ def test_tensors_in_and_out(name: str) -> None:
     np.testing.assert_allclose(gradient.reshape(x.shape), 2 * weights * x * w)
 
 
+def test_static_variables_belong_to_one_subject() -> None:
+    layer, other = subject("kept", x=2.0), subject("kept", x=3.0)
+    np.testing.assert_array_equal(layer.value({"x": np.array(5.0)}), [10.0])
+    np.testing.assert_array_equal(other.value({"x": np.array(5.0)}), [15.0])
+    other.close()
+    np.testing.assert_array_equal(layer.value({}), [4.0])
+    with pytest.raises(Unsupported, match="first derivatives only"):
+        layer.hvp("forward-over-reverse", np.ones(1), {"x": np.array(1.0)})
+
+
+def test_what_is_not_initialised_has_no_derivative() -> None:
+    layer = subject("unset", x=[1.0, 2.0])
+    assert np.isnan(layer.run(Call(cotangents=np.ones((1, 1)))).gradients["x"]).all()
+
+
 def test_float_loses_what_float_loses() -> None:
     layer = subject("mine::reciprocal_exp", dtype="float32", x=100.0)
     assert layer.outputs[0].shape == ()
