@@ -146,7 +146,7 @@ class RuleFixes:
 
     def _matching_corrections(self) -> Iterator[Correction]:
         """Corrections that give the right numbers at two points, the smallest change first."""
-        read = read_function(self._rule.function)
+        read = read_function(self._rule.function, self._rule.line)
         if read is None:
             return
         with closing(self._bound({})) as here:

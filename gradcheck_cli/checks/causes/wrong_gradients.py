@@ -50,10 +50,11 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.execution import Step
+from gradcheck_cli.engines.layer.branches import returning_line
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
-from gradcheck_cli.engines.layer.source_lines import returned
-from gradcheck_cli.engines.layer.subject import Subject, output_size
+from gradcheck_cli.engines.layer.source_lines import read_function, returned
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.engines.tracebacks import is_internal, one_line, where_it_runs
 from gradcheck_cli.explain.blame.values import number, two_texts
 from gradcheck_cli.explain.findings import unexplained
@@ -232,7 +233,9 @@ class WrongGradients:
                 return _as_broken(finding, one.call, one.call.broken)
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
-                return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
+                rule = self._rule_that_ran(one, finding.way)
+                explained = _as_wrong(finding, one, rule, shown=bool(reaches))
+                return self._with_fix(explained, one, rule)
         if finding.code in NAN_OR_INFINITE:
             cause = self._of_the_framework(finding)
         elif finding.code in WRONG:
@@ -292,14 +295,32 @@ class WrongGradients:
                 kinks.setdefault(call.name, call)
         return wrong, kinks
 
-    def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
+    def _rule_that_ran(self, one: _Wrong, mode: Mode) -> Rule:
+        """The wrong rule. If it returns at several lines, the function runs once more to see at
+        which."""
+        rule = _rule(one.call, one.name, mode)
+        read = read_function(rule.function)
+        if read is None or len(read.returns) < 2:
+            return rule
+        problem = call_problem(self._problem, self._subject.dtype, one.call, mode)
+
+        def run() -> None:
+            with closing(bind(self._engine, problem)) as subject:
+                if mode == "forward":
+                    subject.jvp({leaf.name: np.ones(leaf.shape) for leaf in subject.leaves})
+                else:
+                    subject.run(Call(cotangents=np.ones((1, output_size(subject)))))
+
+        line = where_it_runs(lambda: returning_line(rule.function, run), None)
+        return replace(rule, line=line)
+
+    def _with_fix(self, finding: Finding, one: _Wrong, rule: Rule) -> Finding:
         """The finding with a correction of the backward as its fix, if that makes the entry
         right."""
         traced, worst = self._find(finding), finding.worst
         if traced is None or worst is None:
             return finding
         mode = finding.way
-        rule = _rule(one.call, one.name, mode)
         own: Mode = "forward" if rule.is_jvp else mode
         key = own, one.call.name, "" if rule.is_jvp else one.name
         if key not in self._corrections:
@@ -496,10 +517,10 @@ def _pattern(finding: Finding, one: _Wrong) -> str | None:
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
 
-def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
+def _as_wrong(finding: Finding, one: _Wrong, rule: Rule, shown: bool) -> Finding:
     """The finding as one about a wrong rule: its error is not rounding, even if the number is
     nearly right or zero. `shown`: differences show that the rule reaches the entry."""
-    cause = _stated_wrong(finding, one)
+    cause = _stated_wrong(finding, one, rule)
     if not shown:
         proof = f"{cause.proof}; whether this makes the entry wrong could not be shown"
         cause = replace(cause, proven=False, proof=proof)
@@ -524,12 +545,11 @@ def _as_broken(finding: Finding, call: CustomCall, reason: str) -> Finding:
     return replace(finding, cause=cause)
 
 
-def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
+def _stated_wrong(finding: Finding, one: _Wrong, wrong: Rule) -> Cause:
     call, name = one.call, one.name
     stated, right = one.stated, one.right
-    stated_rule = _rule(call, name, finding.way)
-    rule = "jvp" if stated_rule.is_jvp else "backward"
-    place = returned(stated_rule.function, *stated_rule.path) or call.place
+    rule = "jvp" if wrong.is_jvp else "backward"
+    place = returned(wrong.function, *wrong.path, line=wrong.line) or call.place
     return cause_at(
         finding,
         call.name,

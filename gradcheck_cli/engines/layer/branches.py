@@ -1,8 +1,9 @@
-"""Finds where the user's code takes another branch at another point: the condition of an `if` or a
-loop."""
+"""Finds where the user's code takes another branch at another point, the condition of an `if` or a
+loop; and at which of its returns a function ends."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise, zip_longest
@@ -56,10 +57,30 @@ def _instructions(run: Callable[[], object]) -> Instructions:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return note
 
+    _run_traced(run, enter)
+    return executed
+
+
+def returning_line(function: Any, run: Callable[[], object]) -> int | None:
+    """The line at which a function of the user last returned in a run; None if it did not run, or
+    not in this thread."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    lines: list[int] = []
+
+    def note(frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "return":
+            lines.append(frame.f_lineno)
+        return note
+
+    _run_traced(run, lambda frame, event, arg: note if frame.f_code is code else None)
+    return lines[-1] if lines else None
+
+
+def _run_traced(run: Callable[[], object], enter: Any) -> None:
+    """Run with `enter` as the trace function of new frames."""
     before = sys.gettrace()
     sys.settrace(enter)
     try:
         run()
     finally:
         sys.settrace(before)
-    return executed

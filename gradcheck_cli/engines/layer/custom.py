@@ -103,13 +103,14 @@ class CustomCall:
 class Rule:
     """The derivative of a function as the user wrote it: the part of what `function` returns that
     `path` leads to. `moving` are the differentiated arguments; a vjp is the derivative
-    with respect to the one called `name`."""
+    with respect to the one called `name`. `line` is where it returned in a run, if known."""
 
     function: Any
     path: Path
     is_jvp: bool
     name: str
     moving: tuple[str, ...]
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,10 +136,10 @@ def running() -> Iterator[tuple[CodeType, int]]:
         frame = frame.f_back
 
 
-def returned(function: Any, *path: int | str) -> Place | None:
-    """The last expression that a function of the user returns, or the part of it that the path
-    leads to; None if its source cannot be read."""
-    read = read_function(function)
+def returned(function: Any, *path: int | str, line: int | None = None) -> Place | None:
+    """The expression that a function of the user returns at this line (None: the last), or the part
+    of it that the path leads to; None if its source cannot be read."""
+    read = read_function(function, line)
     value = None if read is None else read.returned_expression(*path)
     return None if read is None or value is None else read.place_of(value)
 
@@ -190,7 +190,7 @@ def ending(layer: Any) -> Place | None:
 @dataclass(frozen=True, slots=True)
 class ReadFunction:
     """The source of a function: its lines as in the file, which begin at line `first` and are
-    indented by `margin`."""
+    indented by `margin`. `line` is the line of the file at which a run returned, if known."""
 
     path: str
     lines: list[str]
@@ -198,6 +198,7 @@ class ReadFunction:
     margin: int
     tree: ast.AST
     code: CodeType
+    line: int | None = None
 
     @property
     def body(self) -> ast.AST:
@@ -222,19 +223,26 @@ class ReadFunction:
         return frozenset(self.code.co_varnames[: self.code.co_argcount])
 
     def returned_expression(self, *path: int | str) -> ast.expr | None:
-        """The last returned expression, or the body of a lambda; or the part of it that the path
-        leads to, as far as the parts are written there."""
+        """The expression that is returned at `line`, or the last one, or the body of a lambda; or
+        the part of it that the path leads to, as far as the parts are written there."""
+        value: ast.expr | None
         if isinstance(self.body, ast.Lambda):
-            nodes = [self.body.body]
+            value = self.body.body
         else:
-            nodes = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
-        value = nodes[-1] if nodes else None
+            nodes = [node for node in self.returns if node.value is not None]
+            ran = [node for node in nodes if self.line == self.first - 1 + node.lineno]
+            value = (ran or nodes)[-1].value if nodes else None
         for key in path:
             below = {} if value is None else _parts_of(value)
             if key not in below:
                 break
             value = below[key]
         return value
+
+    @property
+    def returns(self) -> list[ast.Return]:
+        """Its `return` statements."""
+        return [node for node in self.own if isinstance(node, ast.Return)]
 
     def _stretch(self, node: ast.expr) -> tuple[int, int]:
         return node.col_offset + self.margin, (node.end_col_offset or 0) + self.margin
@@ -272,8 +280,9 @@ def _parts_of(value: ast.expr) -> Mapping[object, ast.expr]:
             return {}
 
 
-def read_function(function: Any) -> ReadFunction | None:
-    """The source of a function without its decorators; None if it cannot be read."""
+def read_function(function: Any, line: int | None = None) -> ReadFunction | None:
+    """The source of a function without its decorators, which returned at this line of its file in a
+    run; None if it cannot be read."""
     try:
         function = inspect.unwrap(function)  # whose file is not the decorator's
         lines, first = inspect.getsourcelines(function)
@@ -283,7 +292,7 @@ def read_function(function: Any) -> ReadFunction | None:
         return None
     code = getattr(function, "__code__", None)
     margin = len(lines[0]) - len(lines[0].lstrip())
-    return None if code is None else ReadFunction(path, lines, first, margin, tree, code)
+    return None if code is None else ReadFunction(path, lines, first, margin, tree, code, line)
 
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:

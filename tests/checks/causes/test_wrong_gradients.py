@@ -198,6 +198,23 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
     )
 
 
+class TwoReturns(Sin):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        if x.sum() > 0:
+            return g * torch.sin(x)
+        return g * torch.cos(x)
+
+
+def test_the_return_that_ran_is_wrong_and_gets_the_fix() -> None:
+    (found,) = wrong(TwoReturns, {"x": [0.3, 1.0]})
+    assert found.cause is not None
+    assert found.fix is not None
+    assert (found.cause.text, found.fix.after) == ("g * torch.sin(x)", "g * torch.cos(x)")
+    assert not wrong(TwoReturns, {"x": [-0.3, -1.0]})
+
+
 class Moments(torch.autograd.Function):
     """Mean and variance of rows; `needed` is the output without which there is no gradient."""
 
