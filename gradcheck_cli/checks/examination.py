@@ -399,7 +399,7 @@ class _Examination:
         findings = yield from self._on_stages(findings, layer, lambda: _of(fresh()))
         findings = self._with_causes(findings, partial(traced_entry_of, examined.case), layer)
         checks = _with_approximations(checks, findings)
-        if self._blaming and isinstance(examined, Whole):
+        if findings and self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):
                 from gradcheck_cli.checks.causes.layer_fixes import with_fixes
 

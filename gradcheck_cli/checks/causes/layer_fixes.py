@@ -38,7 +38,7 @@ FAR: Step = 2.0**6  # how much larger an input is at others, where a clipped one
 def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings about a small layer, with fixes if its forward was lifted."""
     program = examined.program
-    if not findings or not isinstance(program, LiftedTruth):
+    if not isinstance(program, LiftedTruth):
         return tuple(findings)
     return _LayerFixes(engine, examined, program).added(findings)
 

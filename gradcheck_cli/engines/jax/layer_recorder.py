@@ -9,13 +9,16 @@ derivative: by a custom rule if the equation's stack has a line of one, and othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import jax
 
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
-from gradcheck_cli.engines.jax.recorder import JaxRecorder
+from gradcheck_cli.engines.jax.recorder import JaxRecorder, Loops
 from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Tag, Walk
 from gradcheck_cli.engines.jax.wide import Pure
 from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
@@ -146,8 +149,14 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
 def record_forward(layer: Pure, place: Span, unoptimised: bool) -> Recording:
     """Record one forward pass, with branches and loops as they run for these leaves. Raises
     TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder(unoptimised)
-    outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
+    recorder, slots = LayerRecorder(unoptimised), None
+    if unoptimised:
+        with suppress(Loops, jax.errors.JAXTypeError):  # the latter if something asks for numbers
+            slots = recorder.record_at_once(layer.call, layer.arrays)
+    if slots is None:
+        recorder = LayerRecorder(unoptimised)
+        slots = recorder.record(layer.call, layer.arrays)
+    outputs = [slot for slot in slots if slot is not None]
     recorder.annotate((), outputs)
     starts = recorder.starts(layer.leaves)
     return as_recording(recorder.annotations, starts, {}, outputs, place)

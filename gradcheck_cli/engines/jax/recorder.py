@@ -74,6 +74,10 @@ class _Conversions(Arrays):
             return jax.numpy.array(super().native(values, like))
 
 
+class Loops(Exception):
+    """Numbers choose the operations, or a few of them run many times."""
+
+
 class JaxRecorder:
     """Implements `execution.Recorder` for JAX."""
 
@@ -88,6 +92,7 @@ class JaxRecorder:
         self._opened: set[Any] = set()  # primitives that are taken apart
         self._stored: list[bool] | None = []  # results of a jaxpr that are kept; None: all are
         self._kept: list[bool] = []  # results of the equation that are
+        self._at_once = False  # whether its operations are compiled as one
         self._alone = False  # whether its arguments are made outside of its compiled call
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
@@ -101,6 +106,28 @@ class JaxRecorder:
         slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
         self._attribute_sums()
         return [next(slots) if present else None for present in is_present]
+
+    def record_at_once(
+        self, function: Callable[..., list[Any]], arrays: Sequence[Any]
+    ) -> list[int | None]:
+        """Like `record`, in one program that returns the results of all operations, because each
+        program that is compiled takes as long as a hundred operations. Raises Loops if the function
+        has loops or branches. Another recorder must record them then."""
+        self._at_once = True
+        found: list[list[int | None]] = []
+
+        def numbers(*given: Any) -> list[Any]:
+            found.append(self.record(function, given))
+            return [slot.native for slot in self.execution.slots]
+
+        with jax.enable_x64(True):
+            natives = Compiled(numbers, function, UNOPTIMISED)(*arrays)
+        # arrays that were given are known by their identity
+        for slot, native in zip(
+            self.execution.slots, [*arrays, *natives[len(arrays) :]], strict=True
+        ):
+            slot.native = native
+        return found[0]
 
     def enter(self, node: int) -> None:
         self._scopes.enter_context(jax.named_scope(f"{SCOPE}{node}"))
@@ -156,6 +183,8 @@ class JaxRecorder:
         # what is compiled as one may compute a number again for each use, but for its results
         self._stored = self._kept if name in _COMPILED else []
         self._kept = [] if inner_of(equation) or name in LOOPS else self._kept
+        if self._at_once and name in LOOPS:
+            raise Loops
         run = partial(self._evaluate, node=node, backward=backward)
         if name == "cond":
             chosen, *rest = args
@@ -290,11 +319,10 @@ class JaxRecorder:
     ) -> list[int]:
         """Record one of JAX's functions of one array, whose constants come first."""
         program = core.jaxpr_as_fun(equation.params["call_jaxpr"])
-        constants = [self._value(i) for i in args[:-1]]
 
         def low(operands: Sequence[Any]) -> list[Any]:
             with jax.enable_x64(True):
-                return list(program(*constants, *operands))
+                return list(program(*map(self._value, args[:-1]), *operands))
 
         phase: Phase = "backward" if backward else "forward"
         exact, wide = partial(on_balls, kernel), partial(_in_numpy, kernel)
@@ -319,9 +347,9 @@ class JaxRecorder:
             made = made if isinstance(made, tuple) else (made,)
             return tuple(own if y is None else y for y, own in zip(made, run.results, strict=True))
 
-        keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
+        keys = {place: slot for place, slot in enumerate(args) if self._is_key(slot)}
         if keys:
-            wide = partial(_with_keys, wide, keys)
+            wide = partial(self._with_keys, wide, keys)
         moves = name in DATA_MOVEMENT
         kernel = KERNELS.get(name)
         pairs = [place for place, x in enumerate(equation.invars) if _is_complex(x)]
@@ -341,6 +369,13 @@ class JaxRecorder:
         for slot in results:
             self.execution.slots[slot].structural = made and moves
         return results
+
+    def _with_keys(
+        self, wide: Callable[..., list[Array]], keys: Mapping[int, int], args: Sequence[Array]
+    ) -> list[Array]:
+        """The results of `wide` with the keys of the run, which have these slots, in their
+        places."""
+        return wide([self._value(keys[i]) if i in keys else x for i, x in enumerate(args)])
 
     def _add(self, step: Step) -> list[int]:
         """Run a step, and assign slots to its results."""
@@ -435,7 +470,7 @@ def _results(
 ) -> list[Any]:
     with jax.enable_x64(True):  # the user's run in float64 is over by now
         call = _call(primitive, params)
-        if unoptimised:
+        if unoptimised and not any(isinstance(x, jax.core.Tracer) for x in args):
             call = Compiled(call, primitive.bind, UNOPTIMISED)
         found = call(*args)
     return list(found) if primitive.multiple_results else [found]
@@ -461,13 +496,6 @@ def _compiled(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Callable[.
 def _is_key(array: Any) -> bool:
     """Whether the array holds keys of random numbers, which NumPy cannot represent."""
     return bool(jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key))
-
-
-def _with_keys(
-    wide: Callable[..., list[Array]], keys: Mapping[int, Any], args: Sequence[Array]
-) -> list[Array]:
-    """The results of `wide` with the keys of the run in their places."""
-    return wide([keys.get(place, x) for place, x in enumerate(args)])
 
 
 def _chosen(numpy: Any, going: Any, after: Any, before: Any) -> Any:

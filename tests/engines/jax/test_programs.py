@@ -62,6 +62,14 @@ def branch(x):
 
 def drawn(x):
     return x * jax.random.gamma(jax.random.key(0), x)
+
+
+def smooth(x):
+    return jnp.sum(jnp.log(1 + jnp.exp(jnp.tanh(x * 3) * 3)) / jnp.sqrt(1 + jnp.exp(-x)))
+
+
+def drawing(x):
+    return x * jax.random.uniform(jax.random.key(0), x.shape) + jax.scipy.special.expit(x)
 """
 
 
@@ -125,6 +133,20 @@ def test_a_sampler_that_is_a_loop_of_python_is_compiled_once(
     assert not np.array_equal(island.call(island.at * 1.25), first)
     np.testing.assert_array_equal(island.call(island.at), first)
     assert compiled == []
+
+
+@pytest.mark.parametrize("name", ["smooth", "drawing", "jitted"])
+def test_the_operations_of_a_compiled_layer_are_compiled_as_one(
+    bound: Callable[..., JaxSubject], compiled: list[str], name: str
+) -> None:
+    """But for a loop, whose number of turns depends on numbers."""
+    x = np.array([0.5, 1.25])
+    plain, layer = (bound(name, x, jit=jit) for jit in (False, True))
+    expected = plain.lift()
+    compiled.clear()
+    found = layer.lift()
+    assert (len(compiled) == 1) == (name != "jitted")
+    assert found.computes_as(expected)
 
 
 @pytest.mark.parametrize("name", ["jitted", "stated"])
