@@ -45,7 +45,7 @@ cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos
 cumsum custom_linear_solve digamma div div.alone dot_general eq erf erf_inv erfc exp exp2
 expand_dims expm1 gather ge gt integer_pow is_finite le lgamma log log1p logistic lt max min mul
 ne neg not or pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt scatter-add
-select_n sign sin sinh slice sort split sqrt square squeeze stack stop_gradient sub tan tanh
+select_n sign sin sinh slice sort split sqrt square squeeze stack stop_gradient sub tan tanh top_k
 transpose unstack
 """
 _TENSORFLOW = """

@@ -105,8 +105,10 @@ def _sort(run: OfRun, *xs: Any, dimension: int, num_keys: int, **how: Any) -> An
 
 
 def _top_k(run: OfRun, x: Any, *, k: int, axis: int = -1, **how: Any) -> Any:
-    """The largest elements, and their positions."""
-    return row("topk_values")(x, k=k, axis=axis), None
+    """The largest elements, and their positions, which are those of the run in all but a program
+    that also holds for other numbers."""
+    values = row("topk_values")(x, k=k, axis=axis)
+    return values, row("topk_indices")(x, k=k, axis=axis) if is_general(x) else None
 
 
 INDEXING: dict[str, Kernel] = {
