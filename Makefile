@@ -13,8 +13,8 @@ DRAWS := 10
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
-	@echo "make test    run the tests, but for the exhaustive ones"
-	@echo "make test-all  run all tests: every row on every engine, fuzzers, benchmarks too, as CI does"
+	@echo "make test    run the tests, but for the exhaustive ones, as CI does"
+	@echo "make test-all  run all tests: every row and draw on every engine, and every fuzzer"
 	@echo "make plain   compare verdicts with those of frameworks in which nothing is replaced"
 	@echo "make fuzz    10,000 random specs, formulas, backwards, odd and hostile layers and signals; TIMES=10: 100,000"
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"

@@ -11,8 +11,6 @@ import pytest
 from docs import generate
 from tests.acceptance.conftest import EXAMPLES, LAYERS, ROOT, Run
 
-pytestmark = pytest.mark.exhaustive
-
 FOLDER = f"{EXAMPLES}/"
 ENGINES = ("reference", "torch", "tensorflow", "jax")
 NO_NUMPY = ("numpy", "GC705")  # it differentiates no formulas

@@ -9,8 +9,6 @@ import pytest
 
 from tests.acceptance.conftest import Run
 
-pytestmark = pytest.mark.exhaustive
-
 
 @pytest.fixture
 def results(layers: Run) -> dict[str, dict[str, Any]]:

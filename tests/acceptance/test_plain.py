@@ -14,8 +14,6 @@ from gradcheck_cli.engines.kit.startup import SWITCH
 from tests.acceptance.conftest import EXAMPLES, LAYERS, PLANTED, ROOT, Run, run_of
 from tests.cli.calling import Screen
 
-pytestmark = pytest.mark.exhaustive
-
 
 @pytest.fixture
 def verdicts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -30,6 +28,7 @@ def test_every_planted_bug_is_found(self_test: tuple[Screen, dict[str, Any]]) ->
     assert ", 0 wrong, 0 not run" in screen.err
 
 
+@pytest.mark.exhaustive
 def test_verdicts_are_those_of_frameworks_as_they_are(
     verdicts: ModuleType,
     self_test: tuple[Screen, dict[str, Any]],

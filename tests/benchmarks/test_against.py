@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.exhaustive
 def test_a_checkout_takes_as_many_evaluations_as_itself() -> None:
     command = [sys.executable, ROOT / "benchmarks" / "startup.py", "--against", ROOT]
     command += ["--only", "reference", "--count", "3", "--repeats", "1"]

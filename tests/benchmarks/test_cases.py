@@ -35,7 +35,6 @@ def test_a_flushed_subnormal_is_no_zero_gradient() -> None:
     assert classified(["inf"], [-1e39], "float32") == "wrong"
 
 
-@pytest.mark.exhaustive
 def test_a_run_says_what_was_found_engine_by_engine(tmp_path: Path) -> None:
     only = "exp_recip,sech2,relu0,recip_sq,cubic_expanded"
     command = [sys.executable, BENCHMARKS / "cases.py", "--only", only, "--json", tmp_path / "out"]

@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.exhaustive
 def test_both_sides_of_each_row_are_measured() -> None:
     command = [sys.executable, ROOT / "benchmarks" / "compiled.py", "jax-jit"]
     command += ["--repeats", "1", "--more", "1"]

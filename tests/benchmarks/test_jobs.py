@@ -4,12 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "jobs.py"
 
 
-@pytest.mark.exhaustive
 def test_two_workers_find_what_one_finds() -> None:
     command = [sys.executable, str(BENCHMARK), "40", "formulas"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "plugin.py"
 
 
-@pytest.mark.exhaustive
 def test_runs_with_the_plugin_and_without_it_are_compared() -> None:
     command = [sys.executable, str(BENCHMARK), "--pairs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

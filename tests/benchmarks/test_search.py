@@ -55,7 +55,6 @@ def test_names_of_cases_are_distinct_and_no_kind_is_both() -> None:
     assert not [one["name"] for one in CASES if set(one["breaks"]) & set(one["safe"])]
 
 
-@pytest.mark.exhaustive
 def test_a_case_is_searched() -> None:
     answers = search.searched([case("recip_pos")], "torch", "1")
     assert not [one for one in answers["recip_pos"] if one["verdict"] == "found"]

@@ -10,7 +10,6 @@ import pytest
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "small_layers.py"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("framework", "most"), [("torch", (8.0, 14.0)), ("jax", (15.0, 40.0))])
 def test_every_layer_has_its_two_ratios(framework: str, most: tuple[float, float]) -> None:
     command = [sys.executable, str(BENCHMARK), "--framework", framework, "--repeats", "1"]

@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 BENCHMARK = ROOT / "benchmarks" / "verdicts.py"
 SPEC = "specs/planted/GC301.yaml"
 
 
-@pytest.mark.exhaustive
 def test_two_runs_agree_and_another_fix_is_a_difference(tmp_path: Path) -> None:
     once, again = tmp_path / "once.json", tmp_path / "again.json"
     for file in (once, again):

@@ -15,7 +15,6 @@ from tests.fuzz.running import Runner
 INPUTS = {"a": [0.5, 2.0], "b": [1.5, 1.0]}
 
 
-@pytest.mark.exhaustive
 def test_mistakes_are_found_and_right_backwards_are_not_accused(runner: Runner) -> None:
     with Backwards(runner, ("torch",)) as backwards:
         found = list(backwards.check(20, range(10)))

@@ -21,7 +21,6 @@ def test_every_framework_has_right_and_wrong_layers_and_each_expects_known_codes
     assert {code for odd in layers() for code in odd.codes} <= CODES.keys()
 
 
-@pytest.mark.exhaustive
 def test_a_few_layers_have_the_verdict_that_they_deserve(runner: Runner) -> None:
     with Oddities(runner, ("torch",)) as oddities:
         assert [finding.says for finding in oddities.check(20, range(8))] == []

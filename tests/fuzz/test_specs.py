@@ -10,7 +10,6 @@ from gradcheck_cli import specfile
 from tests.fuzz.specs import Specs, _lacking
 
 
-@pytest.mark.exhaustive
 def test_no_damage_is_an_internal_error() -> None:
     with Specs() as specs:
         found = list(specs.check(20, [*range(60), *range(60, 600, 12)]))
@@ -38,7 +37,6 @@ def test_an_exception_of_the_reader_is_found_and_made_small(
     assert min(len(finding.text) for finding in found) < 60
 
 
-@pytest.mark.exhaustive
 def test_a_mistake_without_a_place_is_found() -> None:
     _, (mistake,) = specfile.read("input.yaml", "inputs: {x: 1}\nmodel: nothing(x)\n")
     assert _lacking(mistake, "inputs: {x: 1}\nmodel: nothing(x)\n") == ""
