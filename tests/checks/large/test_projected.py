@@ -15,6 +15,7 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.eigen.engine import EigenEngine
 from tests.checks.large.test_random_directions import Wrong
 from tests.checks.making import examined, layer_problem
+from tests.every import first
 
 X = np.random.default_rng(0).standard_normal(3000)
 CONSTANT = """
@@ -219,12 +220,15 @@ class Threefold(torch.autograd.Function):
 
 @pytest.mark.parametrize(
     ("layer", "wrong"),
-    [
-        (lambda x: x.median(-1).values, False),
-        (lambda x: torch.sort(x, -1).values[:, 20], False),
-        (lambda x: torch.quantile(x, 0.3, dim=-1) + x.median(-1).values, False),
-        (Threefold, True),
-    ],
+    first(
+        2,
+        [
+            (lambda x: x.median(-1).values, False),
+            (Threefold, True),
+            (lambda x: torch.sort(x, -1).values[:, 20], False),
+            (lambda x: torch.quantile(x, 0.3, dim=-1) + x.median(-1).values, False),
+        ],
+    ),
 )
 def test_a_choice_among_many_equal_numbers_is_no_wrong_gradient(layer: Any, wrong: bool) -> None:
     """Each of fifteen equal numbers may be the median nearby, and along no axis does it move."""
