@@ -38,7 +38,7 @@ from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array, are_equal, quiet
-from gradcheck_cli.domain.evaluation import SECOND, Failure
+from gradcheck_cli.domain.evaluation import SECOND, Failure, Mode
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -495,9 +495,9 @@ class _Examination:
         problem = call_problem(self._problem, self._problem.dtype, call, "forward")
         return bind(self._engine, problem)
 
-    def _examine_alone(self, call: CustomCall) -> LayerAnswer:
-        """Examine the second derivatives of one custom call alone."""
-        modes = [mode for mode in self._problem.modes if mode in SECOND]
+    def _examine_alone(self, call: CustomCall, *modes: Mode) -> LayerAnswer:
+        """Examine one custom call alone, in these modes (none: the requested second orders)."""
+        modes = modes or tuple(mode for mode in self._problem.modes if mode in SECOND)
         problem = call_problem(self._problem, self._problem.dtype, call, *modes)
         return examine(self._engine, problem, blaming=False)
 

@@ -3,7 +3,7 @@ own second derivative is wrong in the framework."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, product
@@ -21,13 +21,13 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject, output_size
-from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, where_it_runs
 
 BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, *NAN_OR_INFINITE)
 """The codes for which operations are examined in isolation."""
 
-Alone = Callable[[CustomCall], LayerAnswer]
-"""Examines a call in isolation, in the same compositions of modes as the layer."""
+Alone = Callable[..., LayerAnswer]
+"""Examines a call in isolation, in the given modes (none: the layer's compositions)."""
 
 Errors = frozenset[tuple[str | None, str]]
 """Pairs of composition and code."""
@@ -57,6 +57,11 @@ class SecondOrderCauses:
             if by:
                 message = f"{finding.message}: {by}"
                 return replace(finding, message=message, place=place or call.place)
+        inside = self._wrong_inside(finding, {call.name for call in calls})
+        if inside is not None:
+            name, place = inside
+            by = f"a backward calls `{name}`, whose own derivative is wrong"
+            return replace(finding, message=f"{finding.message}: {by}", place=place)
         if not calls:
             return self._of_the_framework(finding)
         if len({call.name for call in calls}) != 1:
@@ -65,6 +70,30 @@ class SecondOrderCauses:
         message = f"{finding.message}: `{call.name}` is the only custom function involved"
         rule = call.backward if _inner(finding) == "reverse" else call.jvp
         return replace(finding, message=message, place=returned(rule) or call.place)
+
+    def _wrong_inside(self, finding: Finding, known: Set[str]) -> tuple[str, Place | None] | None:
+        """The name of a function that only a backward calls and whose first derivative is wrong in
+        isolation, with the place of that derivative; None if there is none."""
+        outer, *inner = modes_in(finding.mode or "")
+        if self._alone is None or inner != ["reverse"]:
+            return None
+        for call in self._functions_of_backward:
+            if call.name in known or call.live is None or not call.moving:
+                continue
+            for found in self._alone(call, outer).findings:
+                if found.code == Codes.WRONG_GRADIENT and found.input:
+                    path = call.positions.get(found.input, (0,))
+                    rule = (call.jvp,) if outer == "forward" else (call.backward, *path)
+                    return call.name, returned(*rule) or call.place
+        return None
+
+    @cached_property
+    def _functions_of_backward(self) -> Sequence[CustomCall]:
+        row = np.random.default_rng(len(self._subject.outputs)).standard_normal(
+            output_size(self._subject)
+        )
+        none: Sequence[CustomCall] = ()
+        return where_it_runs(lambda: self._subject.functions_of_backward(row), none)
 
     def _of_the_framework(self, finding: Finding) -> Finding:
         """The finding with the operations that have the same error in isolation."""

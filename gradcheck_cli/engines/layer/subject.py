@@ -278,6 +278,11 @@ class Subject(Protocol):
     def functions(self) -> Sequence[CustomCall]:
         """The calls of functions with a custom derivative that the outputs depend on, in order."""
 
+    def functions_of_backward(self, row: Array) -> Sequence[CustomCall]:
+        """The calls of such functions that the gradients for one cotangent depend on, with those
+        inside of a backward; none if the framework does not show them."""
+        return ()
+
     @property
     def user_function(self) -> Any:
         """The user's object as it is called; None if it captures nothing."""

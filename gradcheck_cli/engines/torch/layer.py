@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
@@ -668,6 +669,25 @@ class TorchSubject(LayerSubject):
 
         with self.passes() as passes:
             return custom_calls(passes, self.fw.numpy)
+
+    def functions_of_backward(self, row: Array) -> Sequence[CustomCall]:
+        from gradcheck_cli.engines.torch.custom_functions import custom_calls
+
+        with self.passes(row) as passes:
+            sources = [passes.leaves[name] for name in passes.wrt]
+
+            def call() -> list[Any]:
+                pairs = zip(passes.call(), self.cotangents(row), strict=True)
+                outputs, bars = zip(*((y, bar) for y, bar in pairs if y.requires_grad), strict=True)
+                return [
+                    gradient
+                    for gradient in self.torch.autograd.grad(
+                        outputs, sources, bars, create_graph=True, allow_unused=True
+                    )
+                    if gradient is not None
+                ]
+
+            return custom_calls(replace(passes, call=call), self.fw.numpy)
 
     def lines(self, row: Array) -> Lines:
         from gradcheck_cli.engines.torch.lines import Watching

@@ -110,6 +110,33 @@ def test_the_line_that_loses_a_second_derivative(layer: Any, text: str, words: s
     assert found.place.text == text
 
 
+class Slope(torch.autograd.Function):
+    """g cos(x), with the wrong sign in its derivative by x."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Any, x: Any) -> Any:
+        ctx.save_for_backward(g, x)
+        return g * torch.cos(x)
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        g, x = ctx.saved_tensors
+        return y_bar * torch.cos(x), y_bar * g * torch.sin(x)
+
+
+class Nested(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return Slope.apply(g, *ctx.saved_tensors)
+
+
+def test_a_function_that_a_backward_calls_is_named() -> None:
+    (found,) = examined(Nested, {"x": X}, modes=SECOND).findings
+    assert found.message.endswith("a backward calls `Slope`, whose own derivative is wrong")
+    assert found.place is not None
+    assert found.place.text == "y_bar * g * torch.sin(x)"
+
+
 def test_an_operation_whose_second_derivative_is_nan_is_named() -> None:
     def sampled(x: Any) -> Any:
         return torch.sinc(x) + x
