@@ -120,8 +120,7 @@ class JaxRecorder:
             found.append(self.record(function, given))
             return [slot.native for slot in self.execution.slots]
 
-        with jax.enable_x64(True):
-            natives = Compiled(numbers, function, UNOPTIMISED)(*arrays)
+        natives = Compiled(numbers, function, UNOPTIMISED)(*arrays)
         # arrays that were given are known by their identity
         for slot, native in zip(
             self.execution.slots, [*arrays, *natives[len(arrays) :]], strict=True
