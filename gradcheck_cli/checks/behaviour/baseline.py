@@ -166,10 +166,13 @@ class Bench:
 
     def digits(self) -> str | None:
         """The narrowest dtype that the layer casts to, if any: seen in a watched run, or inferred
-        from the noise of its values. Called if a fault was found."""
+        from the noise of its values. A solver that iterates up to a tolerance counts as float32,
+        because its tolerance is not linear in the cotangent. Called if a fault was found."""
         casts = casts_of_run(self.subject)
         if casts:
             return narrowest(cast.dtype for cast in casts)
+        if self.subject.solvers():
+            return "float32"
         floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.is_floating}
         size, dtype = self.first.output.size, self.subject.dtype
 

@@ -1,7 +1,11 @@
+from typing import Any
+
 import numpy as np
 import torch
 
-from tests.checks.making import behaviour
+from gradcheck_cli.checks.examination import examine
+from tests.checks.making import behaviour, layer_problem
+from tests.conftest import loaded
 
 X = {"x": np.array([0.7, -1.3, 0.4])}
 
@@ -45,3 +49,16 @@ def test_what_is_linear_and_only_wrong_is_left_to_the_truth() -> None:
 def test_what_cancellation_leaves_of_large_upstream_gradients_is_linear() -> None:
     for left in np.geomspace(3e-14, 3e-12, 20):
         assert behaviour(sine(lambda g, left=left: g - g * (1 - left)), X) == {}, left
+
+
+def test_the_tolerance_of_a_solver_need_not_be_linear() -> None:
+    import jax.numpy as jnp
+    from jax.experimental.ode import odeint
+
+    def solved(x: Any) -> Any:
+        return odeint(lambda y, t: jnp.sin(y), x, jnp.array([0.0, 1.0]), rtol=1e-5, atol=1e-5)
+
+    problem = layer_problem(solved, {"x": [0.3, 1.2]}, engine="jax", behaviour=True)
+    answer = examine(loaded("jax"), problem)
+    assert answer.failure is None
+    assert not answer.findings
