@@ -9,7 +9,7 @@ from benchmarks import labelled
 from benchmarks.labelled import ENGINES, SPECS, Judged, judged, label_of
 from gradcheck_cli.domain.codes import CODES
 
-EVERY = 20
+EVERY = 40
 
 
 def test_every_layer_has_a_label() -> None:

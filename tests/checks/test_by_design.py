@@ -68,7 +68,9 @@ def test_what_is_declared_is_the_truth() -> None:
     assert sum("as in the paper" in note for note in result.notes) == 1
 
 
-@pytest.mark.parametrize(("factor", "own", "input"), [(0.999, 0.0, "w"), (1.0, 1e-3, "x")])
+@pytest.mark.parametrize(
+    ("factor", "own", "input"), first(1, [(1.0, 1e-3, "x"), (0.999, 0.0, "w")])
+)
 def test_any_other_error_is_found(factor: float, own: float, input: str) -> None:
     report = check(layer, X, W, factor=factor, own=own, **WIDE, by_design=[STEP, DETACH])
     assert wrong(report) == {("GC101", input)}
@@ -163,7 +165,8 @@ class MappedStep(torch.autograd.Function):
         return g / (1 + over**2)
 
 
-@pytest.mark.parametrize(("factor", "found"), first(1, [(0.99, {("GC101", "w")}), (1.0, set())]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("factor", "found"), [(1.0, set()), (0.99, {("GC101", "w")})])
 def test_a_function_under_vmap_can_be_meant(factor: float, found: set[tuple[str, str]]) -> None:
     def mapped(x, w):
         w = w * factor + w.detach() * (1 - factor)

@@ -112,6 +112,7 @@ def test_tensorflow() -> None:
     assert {f.cause.text for f in report.findings if f.cause} == {"tf.stop_gradient(x)"}
 
 
+@pytest.mark.exhaustive
 def test_variables_that_are_no_arguments_move_as_declared() -> None:
     weight = tf.Variable([2.0, 3.0])
 

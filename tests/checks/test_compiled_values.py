@@ -80,6 +80,7 @@ def test_a_value_may_be_wrong_in_one_precision_alone(layer: Any, number: float, 
     assert [(one.code, one.stage) for one in found.findings] == [(code, THE_BACKEND)]
 
 
+@pytest.mark.exhaustive
 def test_what_a_precision_rounds_the_compiler_may_round_less() -> None:
     """As Inductor, which keeps more digits between operations of half precision."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli import check
+from tests.every import first
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -48,7 +49,9 @@ def looked_up() -> Any:
     return layer
 
 
-@pytest.mark.parametrize("made", [Scale, read_in_operations, assigned_and_read, looked_up])
+@pytest.mark.parametrize(
+    "made", first(2, [Scale, looked_up, read_in_operations, assigned_and_read])
+)
 def test_variables_are_read_where_the_formula_of_the_layer_sees_it(made: Any) -> None:
     result = check(made(), X).results[0]
     assert {one.truth for one in result.checks} == {"certified, from the trace"}
@@ -115,7 +118,7 @@ def of_the_module(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("made", [Module, lambda: of_the_module])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", first(1, ["float32", "float64"]))
 def test_a_wrong_gradient_of_a_variable_is_named_and_mended(made: Any, dtype: str) -> None:
     layer, dtypes = made(), (dtype,)
     before = np.asarray((layer.gain if made is Module else gain).numpy())

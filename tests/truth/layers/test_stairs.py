@@ -157,7 +157,8 @@ def _cube_root(x, steps):
 
 # stairs of the input's size, short ones, and those that show as a difference alone
 @pytest.mark.parametrize(
-    ("steps", "dtype"), [(8, "float64"), (10, "float32"), (14, "float32"), (23, "float64")]
+    ("steps", "dtype"),
+    first(2, [(8, "float64"), (10, "float32"), (14, "float32"), (23, "float64")]),
 )
 def test_no_number_of_steps_makes_the_flat_stairs_of_a_search_its_derivative(steps, dtype):
     assert codes(lambda x: _cube_root(x, steps), [2.0, 3.0], dtype) == {"GC101"}
