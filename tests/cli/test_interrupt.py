@@ -47,6 +47,7 @@ def test_what_was_finished_is_reported(tmp_path: Path, name: str) -> None:
 STRIKING = """
 import signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 module, name, *sys.argv[1:] = sys.argv[1:]
 
 class Finder:
