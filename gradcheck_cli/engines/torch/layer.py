@@ -677,15 +677,10 @@ class TorchSubject(LayerSubject):
             sources = [passes.leaves[name] for name in passes.wrt]
 
             def call() -> list[Any]:
-                pairs = zip(passes.call(), self.cotangents(row), strict=True)
-                outputs, bars = zip(*((y, bar) for y, bar in pairs if y.requires_grad), strict=True)
-                return [
-                    gradient
-                    for gradient in self.torch.autograd.grad(
-                        outputs, sources, bars, create_graph=True, allow_unused=True
-                    )
-                    if gradient is not None
-                ]
+                with self.fw.tape(sources) as (tape, watched):
+                    outputs, bars = passes.call(), self.cotangents(row)
+                    found = tape.gradient(outputs, watched, bars, again=True)
+                return [gradient for gradient in found if gradient is not None]
 
             return custom_calls(replace(passes, call=call), self.fw.numpy)
 
