@@ -9,10 +9,10 @@ check: by hand, Python starts, imports the framework, compiles one function and 
 its backward pass. Both sides compile one program for value and gradients, in float32; the output is
 a number, so that one backward pass gives the whole Jacobian. gradcheck also reads the spec,
 computes the truth, for formulas in a second process, and prints the report. Of a layer it evaluates
-the value and all operations in float64, and the gradient where float32 has lost digits: JAX
-compiles a program for each, without optimising. "one more" is what each further function adds on
-either side. All caches on disk are off, and the functions differ in a constant, so that each is
-compiled. The exit code is 1 if a check takes more than TARGET times as long as by hand.
+the value in float64, and the gradient where float32 has lost digits: JAX compiles a program for
+each, without optimising. "one more" is what each further function adds on either side. All caches
+on disk are off, and the functions differ in a constant, so that each is compiled. The exit code is
+1 if a check takes more than TARGET times as long as by hand.
 """
 
 from __future__ import annotations

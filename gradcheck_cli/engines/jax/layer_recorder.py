@@ -9,16 +9,13 @@ derivative: by a custom rule if the equation's stack has a line of one, and othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
-
-import jax
 
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
-from gradcheck_cli.engines.jax.recorder import JaxRecorder, Loops
+from gradcheck_cli.engines.jax.recorder import JaxRecorder
 from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Tag, Walk
 from gradcheck_cli.engines.jax.wide import Pure
 from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
@@ -44,8 +41,8 @@ class LayerRecorder(JaxRecorder):
 
     sees_calls = False
 
-    def __init__(self, unoptimised: bool = False) -> None:
-        super().__init__(unoptimised)
+    def __init__(self, in_numpy: bool = False) -> None:
+        super().__init__(in_numpy)
         self.annotations = Annotations(self.execution, _row_of)
         self._places_of = Places(__name__)
         self._made: list[_Made] = []
@@ -146,17 +143,12 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
     return as_recording(recorder.annotations, starts, gradients, known[:count], place)
 
 
-def record_forward(layer: Pure, place: Span, unoptimised: bool) -> Recording:
-    """Record one forward pass, with branches and loops as they run for these leaves. Raises
+def record_forward(layer: Pure, place: Span, in_numpy: bool) -> Recording:
+    """Record one forward pass, with branches and loops as they run for these leaves. `in_numpy`:
+    operations that NumPy has run in NumPy, because JAX would compile a program for each. Raises
     TooLarge, and what the user's code raises."""
-    recorder, slots = LayerRecorder(unoptimised), None
-    if unoptimised:
-        with suppress(Loops, jax.errors.JAXTypeError):  # the latter if something asks for numbers
-            slots = recorder.record_at_once(layer.call, layer.arrays)
-    if slots is None:
-        recorder = LayerRecorder(unoptimised)
-        slots = recorder.record(layer.call, layer.arrays)
-    outputs = [slot for slot in slots if slot is not None]
+    recorder = LayerRecorder(in_numpy)
+    outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
     recorder.annotate((), outputs)
     starts = recorder.starts(layer.leaves)
     return as_recording(recorder.annotations, starts, {}, outputs, place)

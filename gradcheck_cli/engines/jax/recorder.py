@@ -74,25 +74,20 @@ class _Conversions(Arrays):
             return jax.numpy.array(super().native(values, like))
 
 
-class Loops(Exception):
-    """Numbers choose the operations, or a few of them run many times."""
-
-
 class JaxRecorder:
     """Implements `execution.Recorder` for JAX."""
 
     sees_calls = True
     """Whether each equation outside of a compiled call is one that JAX runs alone."""
 
-    def __init__(self, unoptimised: bool = False) -> None:
-        self.unoptimised = unoptimised  # whether each operation is compiled in the shortest time
+    def __init__(self, in_numpy: bool = False) -> None:
+        self._in_numpy = in_numpy  # whether operations that NumPy has run in NumPy
         self.execution = Execution(_Conversions())
         self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
         self._scopes = ExitStack()
         self._opened: set[Any] = set()  # primitives that are taken apart
         self._stored: list[bool] | None = []  # results of a jaxpr that are kept; None: all are
         self._kept: list[bool] = []  # results of the equation that are
-        self._at_once = False  # whether its operations are compiled as one
         self._alone = False  # whether its arguments are made outside of its compiled call
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
@@ -106,27 +101,6 @@ class JaxRecorder:
         slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
         self._attribute_sums()
         return [next(slots) if present else None for present in is_present]
-
-    def record_at_once(
-        self, function: Callable[..., list[Any]], arrays: Sequence[Any]
-    ) -> list[int | None]:
-        """Like `record`, in one program that returns the results of all operations, because each
-        program that is compiled takes as long as a hundred operations. Raises Loops if the function
-        has loops or branches. Another recorder must record them then."""
-        self._at_once = True
-        found: list[list[int | None]] = []
-
-        def numbers(*given: Any) -> list[Any]:
-            found.append(self.record(function, given))
-            return [slot.native for slot in self.execution.slots]
-
-        natives = Compiled(numbers, function, UNOPTIMISED)(*arrays)
-        # arrays that were given are known by their identity
-        for slot, native in zip(
-            self.execution.slots, [*arrays, *natives[len(arrays) :]], strict=True
-        ):
-            slot.native = native
-        return found[0]
 
     def enter(self, node: int) -> None:
         self._scopes.enter_context(jax.named_scope(f"{SCOPE}{node}"))
@@ -182,8 +156,6 @@ class JaxRecorder:
         # what is compiled as one may compute a number again for each use, but for its results
         self._stored = self._kept if name in _COMPILED else []
         self._kept = [] if inner_of(equation) or name in LOOPS else self._kept
-        if self._at_once and name in LOOPS:
-            raise Loops
         run = partial(self._evaluate, node=node, backward=backward)
         if name == "cond":
             chosen, *rest = args
@@ -320,6 +292,8 @@ class JaxRecorder:
         program = core.jaxpr_as_fun(equation.params["call_jaxpr"])
 
         def low(operands: Sequence[Any]) -> list[Any]:
+            if self._in_numpy:
+                return _rounded(equation, wide(list(map(_numbers, operands))))
             with jax.enable_x64(True):
                 return list(program(*map(self._value, args[:-1]), *operands))
 
@@ -332,8 +306,9 @@ class JaxRecorder:
     ) -> list[int]:
         name, params = equation.primitive.name, equation.params
         runs_alone = is_foreign(equation.primitive) or name in AS_THEY_WERE
-        unoptimised = self.unoptimised and not runs_alone
-        low = partial(_results, equation.primitive, params, unoptimised)
+        low = partial(_results, equation.primitive, params, False)
+        if self._in_numpy and not runs_alone:
+            low = partial(_without_compiling, equation)
         if not args:  # a constant
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
@@ -464,12 +439,42 @@ def _stored(jaxpr: Any, live: Sequence[Any], results: Sequence[bool]) -> set[Any
     )
 
 
+def _without_compiling(equation: Any, args: Sequence[Any]) -> list[Any]:
+    """The results by NumPy in float64, rounded to the dtypes of the run. If NumPy does not have the
+    operation, JAX compiles it without optimising."""
+    found = None if any(map(_is_key, args)) else _by_kernel(equation, list(map(_numbers, args)))
+    if found is None:
+        return _results(equation.primitive, equation.params, True, args)
+    return _rounded(equation, found)
+
+
+def _rounded(equation: Any, numbers: Sequence[Array]) -> list[Array]:
+    return [y.astype(x.aval.dtype) for x, y in zip(equation.outvars, numbers, strict=True)]
+
+
+def _by_kernel(equation: Any, operands: Sequence[Array]) -> list[Array] | None:
+    """The results by NumPy, which compiles nothing. None if it does not have the operation for
+    these operands."""
+    name = equation.primitive.name
+    kernel = KERNELS.get(name, MOVED.get(name))
+    if kernel is None or any(map(_is_complex, (*equation.invars, *equation.outvars))):
+        return None
+    try:
+        return _in_numpy(partial(kernel, **equation.params), operands)
+    except TypeError:  # the kernel does not support these arguments
+        return None
+
+
+def _numbers(array: Any) -> Array:
+    return as_numbers(np.asarray(array))
+
+
 def _results(
     primitive: Any, params: Mapping[str, Any], unoptimised: bool, args: Sequence[Any]
 ) -> list[Any]:
     with jax.enable_x64(True):  # the user's run in float64 is over by now
         call = _call(primitive, params)
-        if unoptimised and not any(isinstance(x, jax.core.Tracer) for x in args):
+        if unoptimised:
             call = Compiled(call, primitive.bind, UNOPTIMISED)
         found = call(*args)
     return list(found) if primitive.multiple_results else [found]
@@ -509,29 +514,22 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     given = list(map(np.asarray, _with_complex(equation, args)))
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
-    return [
-        as_numbers(np.asarray(y))
-        for y in _results(equation.primitive, equation.params, False, arrays)
-    ]
+    return list(map(_numbers, _results(equation.primitive, equation.params, False, arrays)))
 
 
 def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
-    """The results in float64, by NumPy if it has the operation, because NumPy compiles nothing. A
-    primitive of another package that only works in its own dtypes runs in these."""
-    primitive, params = equation.primitive, equation.params
+    """The results in float64, by NumPy if it has the operation. A primitive of another package that
+    only works in its own dtypes runs in these."""
+    primitive = equation.primitive
     operands = _with_complex(equation, args)
-    has_pairs = any(map(_is_complex, (*equation.invars, *equation.outvars)))
-    kernel = None if has_pairs else KERNELS.get(primitive.name, MOVED.get(primitive.name))
-    if kernel is not None:
-        try:
-            return [np.asarray(kernel(*map(np.asarray, operands), **params))]
-        except TypeError:  # the kernel does not support these arguments
-            pass
+    found = _by_kernel(equation, operands)
+    if found is not None:
+        return found
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in operands]
-    wider = wide_parameters(primitive.name, params)
+    wider = wide_parameters(primitive.name, equation.params)
     try:
-        return [as_numbers(np.asarray(y)) for y in _results(primitive, wider, False, arrays)]
+        return list(map(_numbers, _results(primitive, wider, False, arrays)))
     except (TypeError, ValueError):
         return _plainly(equation, args)
 
