@@ -7,21 +7,21 @@ import math
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.large_arrays import dot, parts
 
 # Exponents of a tangent's scale. A Gaussian of scale 2^12 stays below float16's largest number,
 # 65504, with a margin of 16 standard deviations, and one of 2^-12 above its smallest normal one,
 # 2^-14. The products of a tangent with a Jacobian grow with this scale, so wider formats have no
 # wider range.
 TANGENT_EXPONENT = 12
-PART = 2**15  # entries that are handled at once, because a float64 copy of all costs memory
 
 
 def scale_of(values: Array) -> float:
     """The power of two below the root mean square of all finite entries; 1 if all are zero."""
     flat = np.asarray(values).reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = (flat[start : start + PART] for start in range(0, flat.size, PART))
-        square = sum(_square(part) for part in parts) / max(flat.size, 1)
+        squares = (_square(flat[inside]) for inside in parts(flat.size))
+        square = sum(squares) / max(flat.size, 1)
     if math.isfinite(square) and square >= np.finfo(np.float64).tiny:
         return 2.0 ** math.floor(math.log2(square) / 2)
     return _scale_of_extreme(np.asarray(flat[np.isfinite(flat)], np.float64))
@@ -29,7 +29,7 @@ def scale_of(values: Array) -> float:
 
 def _square(part: Array) -> float:
     wide = np.asarray(part, np.float64)
-    return float(np.dot(wide, wide))
+    return dot(wide, wide)
 
 
 def _scale_of_extreme(flat: Array) -> float:

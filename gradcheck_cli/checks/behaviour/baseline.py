@@ -14,6 +14,7 @@ from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
@@ -27,7 +28,6 @@ from gradcheck_cli.explain.remedies import with_remedy
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, try_call, values_of
 from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
-from gradcheck_cli.truth.numerics.probes import parts
 
 DRAWS = 2  # moves along random signs; each is a fair sample of the effect on a number
 TRIES = 4  # draws of other signs, if the layer refuses a nearby point

@@ -10,10 +10,10 @@ from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.thresholds import ROUNDING_GRAINS
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 from gradcheck_cli.truth.numerics.noise import largest_of
-from gradcheck_cli.truth.numerics.probes import parts
 
 
 def linear(bench: Bench) -> Iterator[Fault]:

@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.checks.certified.lifted import LiftedTruth
 from gradcheck_cli.checks.certified.rounding import changes_of_row, few_ulps
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import (
@@ -27,7 +28,7 @@ from gradcheck_cli.truth.layers.callables import STIRRED, natural_size
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope
-from gradcheck_cli.truth.numerics.probes import LEAST, parts
+from gradcheck_cli.truth.numerics.probes import LEAST
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, even
 
 OPEN = "an operation is too close to a kink, or loses too many digits, for float64 balls"

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.large_arrays import PART, dot, parts
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Pass, Rule
@@ -35,7 +36,6 @@ from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import PART, dot, parts
 
 STIR: Step = 0.94  # part of the bits that stay: moves of a few ulps change every later rounding
 MANY = 2**12  # errors: a single large one adds an eighth of itself to TAIL times their spread

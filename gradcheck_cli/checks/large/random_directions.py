@@ -22,6 +22,7 @@ from gradcheck_cli.checks.large.entry_block import (
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.large_arrays import dot
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS, Step
@@ -30,7 +31,7 @@ from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.corners import is_corner_along
 from gradcheck_cli.truth.layers.projections import USUAL, Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
+from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS
 from gradcheck_cli.truth.numerics.verify_first import FEWER, FIRST_LEVEL, LEVELS, Probe
 
 PART: Step = 0.37  # scales a cotangent; not a power of two, so that everything rounds differently

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, aligned
+from gradcheck_cli.domain.large_arrays import dot, parts
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
@@ -19,7 +20,7 @@ from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float, Line
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
-from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, moves, parts
+from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, moves
 from gradcheck_cli.truth.numerics.sifting import Sums, sifted
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,

@@ -14,9 +14,9 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.large_arrays import PART, parts
 from gradcheck_cli.domain.thresholds import Spread
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import PART, parts
 
 BLOCK = 64
 FEW = PART  # entries that are their own sums

@@ -9,6 +9,7 @@ from math import factorial, isfinite
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.thresholds import (
     FIRST_ORDER_SLACK,
     NOISE_GROWS,
@@ -17,7 +18,6 @@ from gradcheck_cli.domain.thresholds import (
     Step,
 )
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import parts
 
 Function = Callable[[Values], Float]
 """From inputs by name to all outputs, (m,)."""

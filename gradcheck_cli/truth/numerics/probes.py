@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import Spread
@@ -28,7 +29,6 @@ SQUARE: Spread = 13 / 12  # their mean square
 # to sqrt(2) M (Rogozin 1987, "The estimate of the maximum of the convolution of bounded
 # densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
 CLOSE: Spread = 2 * math.sqrt(2) * DENSITY
-PART = 2**15  # entries that are worked on at once
 REMEMBERED = 2**17  # numbers of a direction that is kept: it is requested a dozen times
 
 
@@ -125,21 +125,9 @@ class Draws:
             yield inside, part if exact else self._fmt.round(part)
 
 
-def dot(one: Float, other: Float) -> float:
-    """The dot product by NumPy alone: the threads of BLAS would wait for each other over so little
-    work."""
-    return float(np.einsum("i,i", one, other))
-
-
 def moves(direction: Float) -> bool:
     """Check whether any entry of the direction is not zero."""
     return any(np.any(direction[inside]) for inside in parts(direction.size))
-
-
-def parts(size: int) -> Iterator[slice]:
-    """Yield slices of so many entries as fit a processor's cache."""
-    for start in range(0, size, PART):
-        yield slice(start, min(start + PART, size))
 
 
 def _all_small(limit: float, directions: int, cotangents: int) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENDING, VAGUE_BAR, Enough
 from gradcheck_cli.truth.numerics.differences import (
@@ -27,7 +28,6 @@ from gradcheck_cli.truth.numerics.differences import (
     quotients_of,
 )
 from gradcheck_cli.truth.numerics.directions import steepest_of
-from gradcheck_cli.truth.numerics.probes import parts
 from gradcheck_cli.truth.numerics.verify_first import FEWER, Probe, bends, even, laddered
 
 STRIDE = 5  # levels from one look to the next, which leave 1 of 32 kinks

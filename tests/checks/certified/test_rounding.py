@@ -9,8 +9,8 @@ import pytest
 from gradcheck_cli.checks.certified.rounding import MANY, Errors, Rounding
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.large_arrays import PART
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.truth.numerics.probes import PART
 
 FMT = FORMATS["float32"]
 UNIT = FMT.unit_roundoff

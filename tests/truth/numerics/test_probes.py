@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.large_arrays import PART
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.layer.subject import Output
-from gradcheck_cli.truth.numerics.probes import (
-    COTANGENTS,
-    LEAST,
-    PART,
-    Draws,
-    smallest,
-    smallest_single,
-)
+from gradcheck_cli.truth.numerics.probes import COTANGENTS, LEAST, Draws, smallest, smallest_single
 
 
 def leaf(values: np.ndarray) -> Leaf:
