@@ -53,6 +53,7 @@ CauseKind = Literal[
     "wrong rule",
     "detached path",
     "gradient hook",
+    "recomputed forward",
     "iterative solution",
     "reparameterised sample",
     "operation's rule",

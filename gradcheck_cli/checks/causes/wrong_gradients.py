@@ -70,6 +70,7 @@ Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
 has one correction for all arguments and both modes."""
 
 DETACHED: CauseKind = "detached path"
+RECOMPUTED: CauseKind = "recomputed forward"
 SOLVED: CauseKind = "iterative solution"
 SAMPLED: CauseKind = "reparameterised sample"
 
@@ -220,15 +221,15 @@ class WrongGradients:
         if solved is not None:
             return replace(finding, cause=solved)
         for every in self._wrong(finding.way):
-            # prefer the argument with the name of the input, then one that depends on it
-            one = min(every, key=lambda w: (w.name != finding.input, not w.depends_on(finding)))
+            on_the_way = [w for w in every if finding.input is None or w.depends_on(finding)]
+            if not on_the_way:
+                continue
+            one = min(on_the_way, key=lambda w: w.name != finding.input)
             if one.call.live is None:
                 # the layer is this function alone, and is wrong
                 one = _Wrong(one.call, finding.input or "", *_numbers(finding), None)
             if one.call.live is None and finding.code not in WRONG:
                 continue  # a right derivative may lose digits
-            if finding.input is not None and finding.input not in one.call.reaches:
-                continue
             if one.call.broken is not None:
                 return _as_broken(finding, one.call, one.call.broken)
             reaches = one.call.live is None or self._reaches(one.call, finding)
@@ -399,11 +400,14 @@ class WrongGradients:
                 return float("inf") if gradients is None else abs(right)
             return abs(traced.of(gradient) - right)
 
-        if not differs(plain, worst.computed) <= SAME_ERROR * off:
-            return None  # the error depends on the precision: rounding causes it
+        repeats = differs(plain, worst.computed) <= SAME_ERROR * off
+        wrong = not differs(plain, worst.truth) <= MATCHES * off
         for cut in cuts:
-            if differs(cut.gradients, worst.truth) <= MATCHES * off:
-                return _hooked(finding, cut) if cut.is_hook else _detached(finding, cut)
+            varies = cut.kind == RECOMPUTED and wrong  # what it draws depends on earlier passes
+            if (repeats or varies) and differs(cut.gradients, worst.truth) <= MATCHES * off:
+                return _undone(finding, cut)
+        if not repeats:
+            return None  # the error depends on the precision: rounding causes it
         written = next((_overwrite_cause(finding, cut) for cut in cuts if cut.overwrites), None)
         return written or self._cause_by_holding(finding, traced, cuts)
 
@@ -412,10 +416,10 @@ class WrongGradients:
     ) -> Cause | None:
         """The cause if values are detached, but no cut can be undone: differences give the wrong
         entry if every value that leaves the graph is held constant, and do not otherwise."""
-        worst, computed = finding.entries[0], finding.entries[0].computed
-        if finding.mode != "reverse" or self._designs or computed is None:
+        worst = finding.entries[0]
+        computed = worst.computed or 0.0  # None: no gradient
+        if finding.mode != "reverse" or self._designs or worst.truth is None:
             return None
-        assert worst.truth is not None
         off = abs(computed - worst.truth)
 
         def is_given(subject: Subject) -> bool:
@@ -444,13 +448,16 @@ class WrongGradients:
         leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
         direction = signs(rng, leaf.shape) * scale_of(leaf.value)
         right, _ = difference(subject, leaf.name, leaf.value, direction, row)
-        for cut in subject.uncut(row)[1]:
+        _, cuts = subject.uncut(row)
+        for cut in cuts:
             gradient = (cut.gradients or {}).get(leaf.name)
             if gradient is None:
                 continue
             if abs(float(gradient @ direction.reshape(-1)) - right) <= MATCHES * abs(right):
-                return _detached(finding, cut)
-        return self._cause_of_unused(finding)
+                return _undone(finding, cut)
+        traced = self._find(finding)
+        held = None if traced is None else self._cause_by_holding(finding, traced, cuts)
+        return held or self._cause_of_unused(finding)
 
     def _cause_of_unused(self, finding: Finding) -> Cause | None:
         """The cause if a function on the way has another gradient where only one of its outputs is
@@ -592,17 +599,39 @@ def _of_one_output(finding: Finding, call: CustomCall, found: Finding) -> Cause:
     )
 
 
-def _hooked(finding: Finding, hook: GradientBarrier) -> Cause:
+def _undone(finding: Finding, barrier: GradientBarrier) -> Cause:
+    """The cause if the gradient is right without the barrier."""
+    name, otherwise = barrier.name, _otherwise(finding)
+    what = " ".join(barrier.place.text.split()) or name
+    said = {
+        DETACHED: (
+            f"the gradient of `{finding.input}` stops here: `{name}` detaches a value",
+            f"with `{what}` in the graph {otherwise}",
+            f"in a run where `{name}` passes its argument through, the gradient is right",
+        ),
+        "gradient hook": (
+            f"a hook changes the gradient of `{finding.input}`",
+            f"without the hook {otherwise}",
+            "in a run without this hook, the gradient is right",
+        ),
+        RECOMPUTED: (
+            f"the backward of `{name}` runs the forward once more, and gets other numbers",
+            f"without `{name}` {otherwise}",
+            f"in a run without `{name}`, which keeps the numbers of the forward, the gradient is "
+            "right",
+        ),
+    }
+    detail, story, proof = said[barrier.kind]
     return cause_at(
         finding,
-        hook.name,
-        hook.place,
-        phase="backward",
-        detail=f"a hook changes the gradient of `{finding.input}`",
-        story=f"without the hook {_otherwise(finding)}",
-        kind="gradient hook",
+        name,
+        barrier.place,
+        phase="forward" if barrier.kind == DETACHED else "backward",
+        detail=detail,
+        story=story,
+        kind=barrier.kind,
         proven=True,
-        proof="in a run without this hook, the gradient is right",
+        proof=proof,
     )
 
 
@@ -615,28 +644,8 @@ def _otherwise(finding: Finding) -> str:
     return f"the entry is {right}, not {seen}"
 
 
-def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
-    what = " ".join(cut.place.text.split()) or cut.name
-    story = f"with `{what}` in the graph {_otherwise(finding)}"
-    return cause_at(
-        finding,
-        cut.name,
-        cut.place,
-        phase="forward",
-        detail=f"the gradient of `{finding.input}` stops here: `{cut.name}` detaches a value",
-        story=story,
-        kind=DETACHED,
-        proven=True,
-        proof=f"in a run where `{cut.name}` passes its argument through, the gradient is right",
-    )
-
-
 def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
     """The cause for values held constant. `cut` is the first that a line of the user detaches."""
-    worst = finding.entries[0]
-    assert worst.truth is not None
-    assert worst.computed is not None
-    right, seen = two_texts(_rounded(worst.truth, worst.computed), worst.computed)
     where = f" at `{cut.name}`" if cut and cut.name else ""
     return Cause(
         op=cut.name if cut and cut.name else "detach",
@@ -645,8 +654,7 @@ def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
         text="" if cut is None else cut.place.text,
         detail=f"the gradient of `{finding.input}` leaves out what goes through values that are "
         f"detached{where}",
-        story=f"the detached values depend on `{finding.input}`: with that the entry is {right}, "
-        f"not {seen}",
+        story=f"the detached values depend on `{finding.input}`: with that {_otherwise(finding)}",
         kind=DETACHED,
         proven=True,
         proof="where every detached value is held constant, differences give this gradient",
@@ -698,7 +706,7 @@ def _overwrite_cause(finding: Finding, cut: GradientBarrier) -> Cause:
         phase="forward",
         detail=f"overwritten through `{cut.name}`: the derivative uses the overwritten memory",
         story=f"`{cut.name}` hides an in-place write from the graph",
-        kind=DETACHED,
+        kind=cut.kind,
         proof=f"without `{cut.name}` the framework refuses the backward pass, because a saved "
         "value was modified in place",
     )

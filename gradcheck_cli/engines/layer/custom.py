@@ -11,6 +11,7 @@ from gradcheck_cli.domain.dtypes import Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import CauseKind
 
 Path = tuple[int | str, ...]
 """Numbers and names that lead to a part of nested tuples, lists, dictionaries and named tuples."""
@@ -115,19 +116,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class GradientBarrier:
-    """A call that detaches a value, or a hook that may change a gradient: `name` is the user's code
-    for it ("detach()"); empty where numbers become arrays of the framework.
+    """A call that detaches a value, a hook that may change a gradient, or a part of the forward
+    that the backward runs once more, as `kind` says. `name` is the user's code for it ("detach()");
+    empty where numbers become arrays of the framework.
 
-    `gradients` are those of the layer if gradients passed unchanged, (n,) by leaf (None: no
-    gradient); None if that is impossible. `overwrites`: without the call, the framework would
-    notice that a value needed by the derivative is overwritten.
+    `gradients` are those of the layer without it, (n,) by leaf (None: no gradient); None if that is
+    impossible. `overwrites`: without the call, the framework would notice that a value needed by
+    the derivative is overwritten.
     """
 
     name: str
     place: Place
     gradients: ValuesOrNone | None
     overwrites: bool = False
-    is_hook: bool = False
+    kind: CauseKind = "detached path"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ be watched, but what NumPy computes from them can: it becomes a tensor again.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,16 +18,18 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.framework import constant_op, ops
-from tensorflow.python.ops import gen_array_ops, gen_resource_variable_ops
+from tensorflow.python.ops import custom_gradient, gen_array_ops, gen_resource_variable_ops
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
-from gradcheck_cli.engines.tensorflow.custom_functions import is_floating
+from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR, is_floating
 
 STOP = "tf.stop_gradient()"
+RECOMPUTED = "tf.recompute_grad"
 FROM_OUTSIDE = ""  # the name of a conversion of numbers that NumPy or Python has computed
+_INNER = "recompute_grad.<locals>.inner"  # the function that has the custom gradient
 _ASSIGNMENTS = ("assign", "assign_add", "assign_sub")
 
 Meet: TypeAlias = "Callable[[str, Place, Any, Any], Any]"
@@ -77,8 +80,9 @@ def cuts(meet: Meet) -> Iterator[None]:
 
 
 def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
-    """The gradients as they are, and with each stop let through in turn; other cuts cannot be let
-    through. `run` makes a forward and a backward pass, and returns the gradients by leaf."""
+    """The gradients as they are, and with each stop let through and each part of the forward run
+    only once in turn; other cuts cannot be let through. `run` makes a forward and a backward pass,
+    and returns the gradients by leaf."""
     seen: dict[tuple[str, Place], None] = {}
 
     def look(name: str, place: Place, tensor: Any, result: Any) -> Any:
@@ -88,15 +92,37 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
     def let_through(opened: Place, name: str, place: Place, tensor: Any, result: Any) -> Any:
         return _recorded(tensor) if name == STOP and place == opened else result
 
-    with cuts(look):
+    again: dict[Place, bool] = {}
+    with cuts(look), _recomputing(lambda place: again.setdefault(place, True)):
         plain = run()
     stops = [place for name, place in seen if name == STOP]
     barriers = []
     for place in stops[:MOST_CUTS]:
         with cuts(partial(let_through, place)):
             barriers.append(GradientBarrier(STOP, place, run()))
+    for place in list(again)[:MOST_CUTS]:
+        with _recomputing(place.__ne__):
+            barriers.append(GradientBarrier(RECOMPUTED, place, run(), kind="recomputed forward"))
     others = (GradientBarrier(name, place, None) for name, place in seen if name != STOP)
     return plain, [*barriers, *others]
+
+
+@contextmanager
+def _recomputing(is_wanted: Callable[[Place], bool]) -> Iterator[None]:
+    """Inside the block, a function under `tf.recompute_grad` runs again in the backward pass only
+    if `is_wanted` says so about the user's line that calls it."""
+    places = Places(__name__)
+    decorated = getattr(custom_gradient, DECORATOR)
+
+    def called(function: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(function, "__qualname__", "") == _INNER:
+            place = places.running()
+            if place is not None and not is_wanted(place):
+                return inspect.getclosurevars(function).nonlocals["f"](*args, **kwargs)
+        return decorated(function, args, kwargs)
+
+    with temporarily(custom_gradient, **{DECORATOR: called}):
+        yield
 
 
 def _recorded(array: Any) -> Any:

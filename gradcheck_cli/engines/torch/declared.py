@@ -27,7 +27,14 @@ from gradcheck_cli.engines.torch.custom_functions import (
     users_class,
     without_ctx,
 )
-from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function, is_cut, name_of
+from gradcheck_cli.engines.torch.detached import (
+    AS_NUMBERS,
+    asks,
+    in_a_function,
+    is_cut,
+    marking,
+    name_of,
+)
 
 Numpy = Callable[[Any], Array]
 
@@ -47,10 +54,20 @@ class _Cuts(TorchFunctionMode):  # type: ignore[misc]
         name = name_of(func) if asking else None
         if name is None or not is_cut(name, result) or in_a_function():
             return result
+        stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
+        return self._decided(result, stops)
+
+    def mark(self, tensor: Any) -> None:
+        """An output that an `autograd.Function` marks as not differentiable becomes what is
+        declared."""
+        decided = self._decided(tensor, stops=True)
+        if decided is not tensor:
+            tensor.copy_(decided)
+
+    def _decided(self, result: Any, stops: bool) -> Any:
         which = self._declared.line(lines(running()))
         if which is None:
             return result
-        stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
         return self._declared.detach(which, result, _copy, _is_same, self._places.line(), stops)
 
 
@@ -75,7 +92,8 @@ def holding(declared: Declared, numpy: Numpy) -> Iterator[None]:
         assert index is not None
         return _patched(cls, declared, index, numpy)
 
-    with around_calls(patched, lambda cls: which(cls) is not None), _Cuts(declared):
+    cuts = _Cuts(declared)
+    with around_calls(patched, lambda cls: which(cls) is not None), cuts, marking(cuts.mark):
         yield
 
 

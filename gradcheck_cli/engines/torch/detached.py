@@ -2,31 +2,39 @@
 otherwise.
 
 A function mode sees every call above autograd, with the `requires_grad` of arguments and results. A
-second run lets one of these calls through: it returns its argument unchanged.
+second run lets one of these calls through: it returns its argument unchanged. Outputs that an
+`autograd.Function` marks as not differentiable cannot be let through.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from types import FrameType
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionCtx
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.hooks import Hook
+from gradcheck_cli.engines.torch.recomputed import RECOMPUTED, recomputing
 
 _DATA = torch.Tensor.data.__get__
 _SWITCH = torch._C._set_grad_enabled  # the mode sees it as a call
 _NO_GRAD = "torch.no_grad()"
 HOOK = "register_hook()"
+HOOKED: CauseKind = "gradient hook"
+_MARK = "mark_non_differentiable()"
 _MADE_NEW = ("_like", "new_")  # calls that take a shape from a tensor, but no numbers
 _AFTER_ANOTHER = ("to", "type_as", "view_as", "expand_as", "reshape_as")  # of their first argument
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
@@ -96,28 +104,59 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
 def uncut(
     run: Callable[[], Mapping[str, Any]], hooks: Sequence[Hook]
 ) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
-    """The gradients as they are, and with each cut let through and each hook left out in turn.
-    `run` makes a forward and a backward pass, and returns the gradients by leaf. `hooks` are those
-    that are there before."""
-    with _Mode() as seen:
+    """The gradients as they are, and with each cut let through, each hook left out and each part of
+    the forward run only once in turn. `run` makes a forward and a backward pass, and returns the
+    gradients by leaf. `hooks` are those that are there before."""
+    places = Places(__name__)
+    marks: dict[Place | None, None] = {}
+    again: dict[Place, bool] = {}
+    with (
+        _Mode() as seen,
+        marking(lambda _: marks.setdefault(places.running())),
+        recomputing(lambda place: again.setdefault(place, True)),
+    ):
         plain = run()
     barriers = []
-    for cut in list(seen.cuts.values())[:MOST_CUTS]:
+
+    def without(
+        name: str, place: Place, kind: CauseKind, inside: AbstractContextManager[Any] | None
+    ) -> None:
         gradients, overwrites = None, False
-        if cut.name in ("detach()", "data", _NO_GRAD, HOOK):
+        if inside is not None:
             try:
-                with _Mode(cut):
+                with inside:
                     gradients = run()
             except Exception as error:  # such as a write to a saved value or to a leaf
                 overwrites = "modified by an inplace operation" in str(error)
-        is_hook = cut.name == HOOK
-        barriers.append(GradientBarrier(cut.name, cut.place, gradients, overwrites, is_hook))
+        barriers.append(GradientBarrier(name, place, gradients, overwrites, kind))
+
+    for place in list(again)[:MOST_CUTS]:
+        without(RECOMPUTED, place, "recomputed forward", recomputing(place.__ne__))
+    for cut in list(seen.cuts.values())[:MOST_CUTS]:
+        opened = _Mode(cut) if cut.name in ("detach()", "data", _NO_GRAD, HOOK) else None
+        without(cut.name, cut.place, HOOKED if cut.name == HOOK else "detached path", opened)
     for hook in hooks[:MOST_CUTS]:
-        place = hook.place
-        if place is not None:
-            with hook.removed():
-                barriers.append(GradientBarrier(HOOK, place, run(), is_hook=True))
+        if hook.place is not None:
+            without(HOOK, hook.place, HOOKED, hook.removed())
+    for marked in filter(None, marks):
+        without(_MARK, marked, "detached path", None)
     return plain, barriers
+
+
+@contextmanager
+def marking(meet: Callable[[Any], None]) -> Iterator[None]:
+    """Inside the block, `meet` is told each floating tensor that the forward of an
+    `autograd.Function` marks as not differentiable."""
+    mark = FunctionCtx.mark_non_differentiable
+
+    def told(ctx: Any, *tensors: Any) -> None:
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                meet(tensor)
+        mark(ctx, *tensors)
+
+    with temporarily(FunctionCtx, mark_non_differentiable=told):
+        yield
 
 
 def asks(value: Any) -> bool:

@@ -63,6 +63,9 @@ CAUSES: dict[CauseKind, str] = {
     "detached path": "A value that depends on the input is taken out of the graph, so its "
     "derivative is lost.",
     "gradient hook": "A hook of a tensor or a module changes the gradient that passes it.",
+    "recomputed forward": "The backward pass runs a part of the forward once more, to save memory, "
+    "and gets other numbers than the first run, as from a random number or from state that changed "
+    "in between.",
     "iterative solution": "The function stops iterating at a tolerance, and its custom "
     "derivative is that of the exact solution. Both are approximations.",
     "reparameterised sample": "The operation draws numbers whose distribution its arguments "

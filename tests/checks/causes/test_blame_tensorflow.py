@@ -129,6 +129,10 @@ def in_a_variable(tf: Any, x: Any) -> Any:
     return kept * x
 
 
+def whole(tf: Any, x: Any) -> Any:
+    return tf.constant(np.sin(x.numpy()))
+
+
 @pytest.mark.parametrize(
     ("layer", "op", "text"),
     [
@@ -137,6 +141,7 @@ def in_a_variable(tf: Any, x: Any) -> Any:
         (by_numpy, "detach", "size * x / np.linalg.norm(x)"),
         (in_a_numpy_function, "detach", "tf.numpy_function(np.sin, [x], x.dtype)"),
         (in_a_variable, "assign()", "tf.Variable(x)"),
+        (whole, "numpy()", "x.numpy()"),
     ],
 )
 def test_numbers_that_leave_the_tape(
@@ -147,6 +152,41 @@ def test_numbers_that_leave_the_tape(
     (cause,) = causes(engine, lambda x: layer(tf, x), [0.5, -0.75], "float64")
     assert (cause.kind, cause.op, stretch(cause)) == ("detached path", op, text)
     assert "held constant" in cause.proof
+
+
+def test_a_forward_that_runs_again_with_other_numbers(engine: TensorFlowEngine) -> None:
+    import tensorflow as tf
+
+    def recomputed(x: Any) -> Any:
+        scale = [1.0]
+        y = tf.recompute_grad(lambda x: tf.sin(scale[0] * x))(x)
+        scale[0] = 2.0
+        return y
+
+    (cause,) = causes(engine, recomputed, [0.5, -0.75], "float64")
+    assert cause.kind == "recomputed forward"
+    assert stretch(cause) == "tf.recompute_grad(lambda x: tf.sin(scale[0] * x))(x)"
+    assert cause.proven
+
+
+def test_an_argument_that_no_input_leads_to_is_not_the_cause(engine: TensorFlowEngine) -> None:
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def dropped(x: Any, mask: Any) -> Any:
+        def gradient(g: Any) -> Any:
+            return g * tf.cast(tf.random.uniform(x.shape) > 0.5, x.dtype), None
+
+        return x * mask, gradient
+
+    def layer(x: Any) -> Any:
+        return dropped(x, tf.cast(tf.random.uniform(x.shape) > 0.5, x.dtype)) + tf.sin(x)
+
+    problem = layer_problem(
+        layer, {"x": [0.5, -0.75, 1.0]}, modes=("reverse",), engine="tensorflow"
+    )
+    (found,) = [one for one in examine(engine, problem).findings if one.code == "GC101"]
+    assert found.cause is None or "`mask`" not in found.cause.detail
 
 
 @pytest.mark.parametrize("write", ["assign", "assign_add", "assign_sub"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gradcheck_cli import check
 from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
@@ -162,6 +163,49 @@ def without_grad(x: Any) -> Any:
 
 def as_data(x: Any) -> Any:
     return x * torch.exp(x).data
+
+
+def in_numpy(x: Any) -> Any:
+    return torch.from_numpy(np.sin(x.detach().numpy()))
+
+
+class SinAndCos(torch.autograd.Function):
+    """Whose second output is no constant, as it says."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        both = torch.sin(x), torch.cos(x)
+        ctx.save_for_backward(both[1])
+        ctx.mark_non_differentiable(both[1])
+        return both
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, _: Any) -> Any:
+        return g * ctx.saved_tensors[0]
+
+
+def marked_product(x: Any) -> Any:
+    sin, cos = SinAndCos.apply(x)
+    return sin * cos
+
+
+def marked(x: Any) -> Any:
+    return SinAndCos.apply(x)[1]
+
+
+class Recomputed(nn.Module):
+    """Whose recomputation reads a number that the forward has changed after the first run."""
+
+    def __init__(self, reentrant: bool, in_place: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(()))
+        self.reentrant, self.in_place = reentrant, in_place
+
+    def forward(self, x: Any) -> Any:
+        self.scale = torch.ones_like(self.scale)
+        y = checkpoint(lambda x: torch.tanh(self.scale * x), x, use_reentrant=self.reentrant)
+        self.scale = self.scale.add_(1) if self.in_place else self.scale + 1
+        return y
 
 
 def wrong(layer: Any, inputs: dict[str, Any], dtype: str = "float64") -> list[Finding]:
@@ -332,10 +376,15 @@ def test_a_large_function_is_told_by_products() -> None:
         (detached, "detach()", "torch.sqrt((x * x).sum()).detach()"),
         (without_grad, "torch.no_grad()", "x * x"),
         (as_data, "data", "torch.exp(x).data"),
+        (in_numpy, "detach()", "x.detach()"),
+        (marked, "mark_non_differentiable()", "ctx.mark_non_differentiable(both[1])"),
+        (marked_product, "mark_non_differentiable()", "ctx.mark_non_differentiable(both[1])"),
     ],
 )
 def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
-    for found in wrong(layer, {"x": [1.0, 2.0]}):
+    every = wrong(layer, {"x": [1.0, 2.0]})
+    assert every
+    for found in every:
         cause = found.cause
         assert cause is not None
         assert (cause.kind, cause.op, cause.text) == ("detached path", op, text)
@@ -346,6 +395,22 @@ def typed_like_the_input(x: Any) -> Any:
     weights = torch.ones(2).type_as(x) / 2
     counts = (weights > 0).to(x)
     return weights * counts * x.detach() * x
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_forward_that_runs_again_with_other_numbers(reentrant: bool) -> None:
+    (found,) = wrong(Recomputed(reentrant), {"x": [0.5, 1.0]})
+    assert found.cause is not None
+    assert (found.code, found.cause.kind) == ("GC101", "recomputed forward")
+    assert found.cause.text.startswith("checkpoint(lambda x")
+    assert found.cause.proven
+
+
+def test_a_forward_that_runs_again_with_numbers_overwritten_in_place() -> None:
+    (found,) = wrong(Recomputed(reentrant=False, in_place=True), {"x": [0.5, 1.0]})
+    assert found.cause is not None
+    assert found.cause.kind == "recomputed forward"
+    assert "modified in place" in found.cause.proof
 
 
 def test_a_dtype_that_is_taken_from_an_input_is_no_number_of_it() -> None:
