@@ -64,8 +64,15 @@ class Scripts:
             self._script_of(finding, spec) for finding, spec in own
         ]  # no thread may call ast.parse
         names = _names(own)
+        found = sum(isinstance(text, str) for text in made)
+        if found > 1:
+            talk(f"{self._folder}: running {found} scripts, which takes seconds each")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            failures = list(pool.map(self._check_script, own, made, names))
+            try:
+                failures = list(pool.map(self._check_script, own, made, names))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # wait for those that run, alone
+                raise
         count = failures.count(None)
         scripts = "1 script" if count == 1 else f"{count} scripts"
         were = "was run, and shows its" if count == 1 else "were run, and each shows its"
@@ -110,22 +117,22 @@ def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
 
 
 def _keep(text: str, finding: Finding, path: Path) -> None:
-    """Write a script and run it. It is kept if it shows the finding. Raises NotShown and
-    UsageError."""
+    """Run a script, and write it if it shows the finding. Raises NotShown and UsageError."""
     from gradcheck_cli.report.repro.shown import shows
 
     try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}: {write_reason(error)}") from error
-    try:
-        ran = _run(path, finding.engine == "eigen")
+        with TemporaryDirectory() as folder:
+            tried = Path(folder) / path.name
+            tried.write_text(text, "utf-8")
+            ran = _run(tried, finding.engine == "eigen")
     except subprocess.TimeoutExpired as error:
-        path.unlink()
         raise NotShown(f"it ran for {LIMIT_S:.0f} s") from error
     if ran.returncode == 1 and shows(ran.stdout, finding):
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write to {path}: {write_reason(error)}") from error
         return
-    path.unlink()
     said = [line for line in (ran.stdout + ran.stderr).strip().splitlines() if line.strip()]
     numbers = [line for line in said if line.startswith("computed:")]
     last = numbers[0] if numbers else said[-1] if said else "it printed nothing"

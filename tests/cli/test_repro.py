@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +56,30 @@ def test_a_run_has_a_script_for_each_finding_and_says_why_others_have_none(
         f"{SPEC.name}-torch-float64-reverse-x-GC101.py",
     ]
     assert "3 scripts were run, and each shows its finding" in capsys.readouterr().err
+
+
+def test_no_script_is_left_that_was_not_seen_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[Path] = []
+
+    def interrupted(path: Path, is_cpp: bool) -> None:
+        begun.append(path)
+        time.sleep(0.2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradcheck_cli.report.repro.script.script", lambda *_: SHOWS)
+    monkeypatch.setattr(repro, "_run", interrupted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    scripts = Scripts(str(tmp_path), seed=0)
+    assert list(scripts.record([SPEC])) == [SPEC]
+    several = tuple(replace(FINDING, point=point) for point in range(100))
+    scripts.hear(SpecFinished(SpecResult(SPEC.name, SPEC.source, "failed", findings=several)))
+    with pytest.raises(KeyboardInterrupt):
+        scripts.end()
+    assert 0 < len(begun) < 100
+    assert list(tmp_path.iterdir()) == []
+    assert "running 100 scripts" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
