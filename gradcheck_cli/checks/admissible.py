@@ -68,7 +68,6 @@ class Admissible:
             subject.casts,
             subject.functions,
         )
-        self.functions_of_backward = subject.functions_of_backward
         self.lift, self.record_forward = subject.lift, subject.record_forward
         self.lines, self.evaluations_of = subject.lines, subject.evaluations_of
         self.solvers, self.samplers = subject.solvers, subject.samplers

@@ -93,7 +93,7 @@ class SecondOrderCauses:
             output_size(self._subject)
         )
         none: Sequence[CustomCall] = ()
-        return where_it_runs(lambda: self._subject.functions_of_backward(row), none)
+        return where_it_runs(lambda: self._subject.functions(row), none)
 
     def _of_the_framework(self, finding: Finding) -> Finding:
         """The finding with the operations that have the same error in isolation."""

@@ -195,7 +195,7 @@ class EigenSubject(LayerSubject):
         """Return no casts: only the noise of results shows how C++ computes."""
         return ()
 
-    def functions(self) -> Sequence[CustomCall]:
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
         """Return no functions: AutoDiffScalar has no custom gradients."""
         return ()
 

@@ -529,11 +529,11 @@ class JaxSubject(LayerSubject):
             watch(layer, casts, self.request.uncast)
         return casts.found()
 
-    def functions(self) -> Sequence[CustomCall]:
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.jax.custom_functions import custom_calls
 
-        with self._pure_layer() as layer:
-            return custom_calls(layer)
+        with self._pure_layer(row) as layer:
+            return custom_calls(layer if row is None else layer.gradient())
 
     @property
     def samplers(self) -> frozenset[str]:

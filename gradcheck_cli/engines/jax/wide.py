@@ -48,6 +48,10 @@ class Pure:
         arrays, pull = jax.vjp(moved, *self.moving)
         return arrays, lambda bars: pull(list(bars))
 
+    def gradient(self) -> Pure:
+        """The vjp of `bars` as a function of the same leaves."""
+        return replace(self, call=lambda *arrays: list(self.at(arrays).vjp()[1](self.bars)))
+
 
 LOOPS = {"cond": ("branches",), "while": ("cond_jaxpr", "body_jaxpr"), "scan": ("jaxpr",)}
 """Primitives that run inner programs, and the parameters that hold the programs."""

@@ -225,6 +225,15 @@ class LayerSubject(FrameworkLayer, Subject):
         arrays, _, vjp = self.fw.vjp(self.function(wrt, inputs), primals)
         return arrays, vjp
 
+    def _vjp_of_gradient(
+        self, inputs: Mapping[str, Any], wrt: Sequence[str], row: Array
+    ) -> tuple[list[Any], VJP]:
+        """One forward and backward pass of a row: the gradients that arrive, and their vjp."""
+        primals = [self.primal(name, inputs) for name in wrt]
+        function = gradient_of(self.fw, self.function(wrt, inputs), self.cotangents(row))
+        arrays, _, vjp = self.fw.vjp(function, primals)
+        return [gradient for gradient in arrays if gradient is not None], vjp
+
     def _forward(
         self, inputs: Mapping[str, Any], wrt: Sequence[str], tracking: bool
     ) -> tuple[list[Any], Any]:
@@ -460,8 +469,9 @@ class LayerSubject(FrameworkLayer, Subject):
     # What is inside
 
     @contextmanager
-    def passes(self, row: Array | None = None) -> Iterator[Passes]:
-        """A forward pass, and the backward pass of a row, ready to be watched."""
+    def passes(self, row: Array | None = None, derived: bool = False) -> Iterator[Passes]:
+        """A forward pass, and the backward pass of a row, ready to be watched. If `derived`, the
+        forward pass is both, and returns the gradients."""
         wrt = self.wrt
         with self.ready({}), self.operation_by_operation():
             inputs = self.inputs({}, wrt)
@@ -470,7 +480,11 @@ class LayerSubject(FrameworkLayer, Subject):
 
             def call() -> list[Any]:
                 with self.seeded():
-                    arrays, vjp = self.vjp(inputs, wrt)
+                    if derived:
+                        assert row is not None
+                        arrays, vjp = self._vjp_of_gradient(inputs, wrt, row)
+                    else:
+                        arrays, vjp = self.vjp(inputs, wrt)
                 made[:] = [vjp]
                 return arrays
 

@@ -275,13 +275,10 @@ class Subject(Protocol):
     def casts(self) -> Sequence[Cast]:
         """The visible casts to a narrower dtype in a forward and a backward pass."""
 
-    def functions(self) -> Sequence[CustomCall]:
-        """The calls of functions with a custom derivative that the outputs depend on, in order."""
-
-    def functions_of_backward(self, row: Array) -> Sequence[CustomCall]:
-        """The calls of such functions that the gradients for one cotangent depend on, with those
-        inside of a backward; none if the framework does not show them."""
-        return ()
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
+        """The calls of functions with a custom derivative that the outputs depend on, in order; or
+        that row @ J depends on, with those inside of a backward, where the framework shows
+        them."""
 
     @property
     def user_function(self) -> Any:

@@ -309,7 +309,7 @@ class NumpySubject(LayerSubject):
     def user_function(self) -> Any:
         return self._pair.forward
 
-    def functions(self) -> Sequence[CustomCall]:
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
         """The pair, which is the layer itself."""
         backward = getattr(self._pair.backward, "__func__", self._pair.backward)
         names = self.wrt

@@ -462,10 +462,10 @@ class TensorFlowSubject(LayerSubject):
         with self.passes(self.ones) as passes:
             return casts_in_passes(passes, self.dtype)
 
-    def functions(self) -> Sequence[CustomCall]:
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.tensorflow.custom_functions import custom_calls
 
-        with self.passes() as passes:
+        with self.passes(row, derived=row is not None) as passes:
             return custom_calls(passes, self.held)
 
     def lines(self, row: Array) -> Lines:

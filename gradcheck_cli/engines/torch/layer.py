@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
@@ -664,25 +663,11 @@ class TorchSubject(LayerSubject):
         with self.passes(self.ones) as passes:
             return casts_in_passes(passes, self.dtype)
 
-    def functions(self) -> Sequence[CustomCall]:
+    def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.torch.custom_functions import custom_calls
 
-        with self.passes() as passes:
+        with self.passes(row, derived=row is not None) as passes:
             return custom_calls(passes, self.fw.numpy)
-
-    def functions_of_backward(self, row: Array) -> Sequence[CustomCall]:
-        from gradcheck_cli.engines.torch.custom_functions import custom_calls
-
-        with self.passes(row) as passes:
-            sources = [passes.leaves[name] for name in passes.wrt]
-
-            def call() -> list[Any]:
-                with self.fw.tape(sources) as (tape, watched):
-                    outputs, bars = passes.call(), self.cotangents(row)
-                    found = tape.gradient(outputs, watched, bars, again=True)
-                return [gradient for gradient in found if gradient is not None]
-
-            return custom_calls(replace(passes, call=call), self.fw.numpy)
 
     def lines(self, row: Array) -> Lines:
         from gradcheck_cli.engines.torch.lines import Watching

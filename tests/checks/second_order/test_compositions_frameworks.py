@@ -26,6 +26,12 @@ def cube_bwd(saved, g):
     return (g * {used},)
 
 cube.defvjp(cube_fwd, cube_bwd)
+
+@jax.custom_vjp
+def square(x):
+    return x ** 2
+
+square.defvjp(lambda x: (x ** 2, x), lambda x, g: (g * x,))
 """
 TENSORFLOW = """
 import tensorflow as tf
@@ -36,6 +42,10 @@ def cube(x):
     def backward(g):
         return g * {used}
     return x ** 3, backward
+
+@tf.custom_gradient
+def square(x):
+    return x ** 2, lambda g: g * x
 """
 CASES = {
     "jax, saved": (JAX, "jax.lax.stop_gradient(3 * x ** 2)", "saved", "3 * x ** 2"),
@@ -72,6 +82,14 @@ def test_a_stopped_gradient_is_named(name: str, tmp_path: Path) -> None:
     assert finding.place is not None
     assert "stop_gradient(" in finding.place.text
     assert what in finding.place.text
+
+
+@pytest.mark.parametrize("code", [JAX, TENSORFLOW], ids=["jax", "tensorflow"])
+def test_a_wrong_function_that_a_backward_calls_is_named(code: str, tmp_path: Path) -> None:
+    (finding,) = errors(tmp_path, code, "x", "3 * square(saved)")
+    assert finding.message.endswith("a backward calls `square`, whose own derivative is wrong")
+    assert finding.place is not None
+    assert finding.place.text == "g * x"
 
 
 @pytest.mark.parametrize("code", [JAX, TENSORFLOW], ids=["jax", "tensorflow"])

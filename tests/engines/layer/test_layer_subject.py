@@ -76,7 +76,7 @@ class Product(LayerSubject):
     def casts(self) -> Any:
         raise NotImplementedError
 
-    def functions(self) -> Any:
+    def functions(self, row: Any = None) -> Any:
         raise NotImplementedError
 
 
