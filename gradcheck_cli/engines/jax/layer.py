@@ -25,7 +25,7 @@ from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import NO_LOOP, LayerJax, advising, no_gradient, no_jvp
-from gradcheck_cli.engines.jax.stages import JIT_DISABLED, SIMPLIFIER, STAGES, UNOPTIMISED
+from gradcheck_cli.engines.jax.stages import JIT_DISABLED, RETRACED, SIMPLIFIER, STAGES, UNOPTIMISED
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast, Watch
@@ -118,6 +118,7 @@ class JaxSubject(LayerSubject):
             held = {name for name, array in self._tree.arrays.items() if is_complex(array)}
             self._complex = request.complex_inputs | held
             self._arguments = arrange(self._function, self._names, args, kwargs)
+            self._static = self._static_inputs()
             self._own = self._values()
             self._base: dict[str, Any] = {}
             self._constants = self._captured()
@@ -171,6 +172,14 @@ class JaxSubject(LayerSubject):
                     f"`{name}` is given with shape {own[name].shape}, but has shape {value.shape}"
                 )
         return own
+
+    def _static_inputs(self) -> dict[str, Any]:
+        """The inputs that `jax.jit` requires as plain numbers (`static_argnames`). Adds a note."""
+        static = getattr(getattr(self._function, "_jit_info", None), "static_argnames", ())
+        values = {name: self.request.values[name] for name in self._names if name in static}
+        found = {n: x.item() for n, x in values.items() if x.dtype.kind != "f" and x.size == 1}
+        self.notes += tuple(RETRACED.format(name) for name in found)
+        return found
 
     def _captured(self) -> Constants:
         """The floating arrays that the function reaches, except its parameters."""
@@ -248,7 +257,8 @@ class JaxSubject(LayerSubject):
             else array
             for name, array in inputs.items()
         }
-        args, kwargs = self._arguments({name: arrays[name] for name in self._names})
+        given = {name: self._static.get(name, arrays[name]) for name in self._names}
+        args, kwargs = self._arguments(given)
         with np.errstate():  # which the function may set
             result = called(self._tree.filled(arrays), args, kwargs)
         outputs: dict[str, Any] = {}

@@ -22,3 +22,4 @@ LLVM does not optimise the result. This takes about a quarter of the time, which
 numbers that are computed once and not judged: those of a second look in a higher precision."""
 
 JIT_DISABLED = "not compiled, because jax_disable_jit is switched on"
+RETRACED = "jax.jit compiles the layer again for each value of `{}`, which is static"

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.engine import JaxEngine, JaxJitEngine
 from gradcheck_cli.engines.jax.layer import JaxSubject
-from gradcheck_cli.engines.jax.stages import JIT_DISABLED
+from gradcheck_cli.engines.jax.stages import JIT_DISABLED, RETRACED
 from gradcheck_cli.engines.layer.binding import BadCall
 from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
 from tests.checks.making import subject_of
@@ -528,3 +528,11 @@ def test_a_compiler_that_is_switched_off_has_a_note(engine: JaxEngine, layer: An
     assert JIT_DISABLED not in subject_of(engine, layer, x=[0.5, 1.5]).notes
     with jax.disable_jit():
         assert JIT_DISABLED in subject_of(engine, layer, x=[0.5, 1.5]).notes
+
+
+@pytest.mark.parametrize("engine", [JaxEngine(), JaxJitEngine()])
+def test_a_static_argument_is_given_as_a_number_and_told(engine: JaxEngine) -> None:
+    layer = jax.jit(lambda x, power: x * power if power > 2 else x, static_argnums=1)
+    subject = subject_of(engine, layer, x=[0.5, 1.5], power=3)
+    assert RETRACED.format("power") in subject.notes
+    assert subject.run(Call(cotangents=np.eye(2))).gradients["x"].tolist() == [[3, 0], [0, 3]]
