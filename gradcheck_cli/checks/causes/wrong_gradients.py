@@ -43,16 +43,17 @@ from gradcheck_cli.domain.dtypes import Array, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.branches import returning_line
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
+from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.source_lines import read_function, returned
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.engines.tracebacks import is_internal, one_line, where_it_runs
@@ -123,6 +124,7 @@ class WrongGradients:
         self._of_row: dict[bytes, tuple[ValuesOrNone, Sequence[GradientBarrier]]] = {}
         self._corrections = corrections
         self._framework = engine.capabilities.name
+        self._rules: dict[tuple[Mode, str, str], Rule] = {}
         self._own: dict[Mode, tuple[list[_Wrong], dict[str, CustomCall]]] = {}
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
@@ -267,25 +269,31 @@ class WrongGradients:
         """The framework operation whose derivative is wrong and reaches the entry."""
         row = self._row(finding)
         mode = finding.way
+        try:
+            record = self._subject.record(row)
+        except Unsupported:
+            return None
         if mode not in self._own:
-            self._own[mode] = self._own_rules(row, mode)
+            self._own[mode] = self._own_rules(record, mode)
         wrong, kinks = self._own[mode]
         for one in wrong:
             if finding.input in one.call.reaches:
                 numbers = one.stated, one.right
                 return wrong_rule(finding, one.call, one.name, numbers, self._framework)
-        lone = lone_branch(finding, self._subject.record(row))
+        lone = lone_branch(finding, record)
         if lone is not None:
             return lone
         on_the_way = {n: call for n, call in kinks.items() if finding.input in call.reaches}
         return convention(finding, on_the_way) if on_the_way else None
 
-    def _own_rules(self, row: Array, mode: Mode) -> tuple[list[_Wrong], dict[str, CustomCall]]:
+    def _own_rules(
+        self, record: Recording, mode: Mode
+    ) -> tuple[list[_Wrong], dict[str, CustomCall]]:
         """The framework's operations with wrong derivatives, and those on a kink. Operations on a
         kink are wrong along a random direction, but right wherever a derivative exists."""
         wrong: list[_Wrong] = []
         kinks: dict[str, CustomCall] = {}
-        for call in in_time(executed(self._subject.record(row)), self.notes, OWN_SECONDS):
+        for call in in_time(executed(record), self.notes, OWN_SECONDS):
             problem = call_problem(self._problem, self._subject.dtype, call, mode)
             with closing(bind(self._engine, problem)) as subject:
                 if not wrong_products(subject, problem.seed, mode):
@@ -299,6 +307,12 @@ class WrongGradients:
     def _rule_that_ran(self, one: _Wrong, mode: Mode) -> Rule:
         """The wrong rule. If it returns at several lines, the function runs once more to see at
         which."""
+        key = mode, one.call.name, one.name
+        if key not in self._rules:
+            self._rules[key] = self._find_rule_that_ran(one, mode)
+        return self._rules[key]
+
+    def _find_rule_that_ran(self, one: _Wrong, mode: Mode) -> Rule:
         rule = _rule(one.call, one.name, mode)
         read = read_function(rule.function)
         if read is None or len(read.returns) < 2:
@@ -545,7 +559,7 @@ def _as_broken(finding: Finding, call: CustomCall, reason: str) -> Finding:
         returned(call.backward) or call.place,
         phase="backward",
         detail=reason,
-        story=f"the derivative of `{call.name}`{_called_at(call.place)} assumes the opposite",
+        story=f"the derivative of `{call.name}`{_called_at(call)} assumes the opposite",
         kind="wrong rule",
         proof="seen in a run at this point; whether this makes the entry wrong could not be shown",
     )
@@ -563,7 +577,7 @@ def _stated_wrong(finding: Finding, one: _Wrong, wrong: Rule) -> Cause:
         place,
         phase="backward",
         detail=f"your {rule} returns {stated} for `{name}`; the derivative of forward is {right}",
-        story=f"the {rule} of `{call.name}`{_called_at(call.place)} returns {stated} for `{name}`; "
+        story=f"the {rule} of `{call.name}`{_called_at(call)} returns {stated} for `{name}`; "
         f"correct: {right}",
         kind="wrong rule",
         proven=True,
@@ -591,7 +605,7 @@ def _of_one_output(finding: Finding, call: CustomCall, found: Finding) -> Cause:
         returned(rule.function, *rule.path) or call.place,
         phase="backward",
         detail=f"the backward depends on which outputs are used: {found.message}",
-        story=f"the backward of `{call.name}`{_called_at(call.place)} returns this gradient only "
+        story=f"the backward of `{call.name}`{_called_at(call)} returns this gradient only "
         "if other outputs are used, too",
         kind="wrong rule",
         proven=True,
@@ -731,5 +745,7 @@ def _rounded(right: float, seen: float) -> float:
     return short if abs(short - right) <= MATCHES * abs(seen - right) else right
 
 
-def _called_at(place: Place | None) -> str:
+def _called_at(call: CustomCall) -> str:
+    """Where the call is; nothing for the layer itself."""
+    place = None if call.live is None else call.place
     return "" if place is None else f", called at {place.line},"

@@ -54,15 +54,17 @@ class Compiled:
     library: Path
     seconds: float
 
-    def load(self) -> ctypes.CDLL:
-        """Load the library into this process, with static variables of its own. Raises EngineFault.
-        A library outside the cache is deleted afterwards."""
+    def load(self, anew: bool = False) -> ctypes.CDLL:
+        """Load the library into this process; `anew` with static variables of its own. Raises
+        EngineFault. A library outside the cache is deleted afterwards."""
         own = self.library.parent
         place = own if os.access(own, os.W_OK) else None
         try:
-            # a file that is loaded already would not be loaded again, so this is another one
-            with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
-                loaded = ctypes.CDLL(shutil.copy(self.library, folder))
+            if anew:  # a file that is loaded already would not be loaded again
+                with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+                    loaded = ctypes.CDLL(shutil.copy(self.library, folder))
+            else:
+                loaded = ctypes.CDLL(str(self.library))
         except OSError as error:
             raise EngineFault(f"the compiled code cannot be loaded: {error}") from error
         if own.parent != cache_folder():

@@ -17,6 +17,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.engines.eigen.compiling import compiled, longs, pointer, search_path, unload
 from gradcheck_cli.engines.eigen.writing import REALS
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.custom import CustomCall
     from gradcheck_cli.engines.layer.recording import Recording
 
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_STATES = re.compile(r"\bAutoDiffScalar\b|\bderivatives\s*\(")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
 # Eigen's own checks throw, so that wrong sizes are reported instead of ending the process. What the
@@ -83,8 +86,9 @@ class EigenSubject(LayerSubject):
         self.mode = "forward"
         self._values = dict(request.values)
         text, self._places = unit(request.implementation, request.values, request.dtype)
-        found = compiled(text, _included(_header(request.implementation)))
-        self._library = found.load()
+        self._files = _included(_header(request.implementation))
+        found = compiled(text, self._files)
+        self._library = found.load(anew=True)
         self._call: Any = self._library.gradcheck_layer
         self._problem = self._library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
@@ -196,8 +200,42 @@ class EigenSubject(LayerSubject):
         return ()
 
     def functions(self, row: Array | None = None) -> Sequence[CustomCall]:
-        """Return no functions: AutoDiffScalar has no custom gradients."""
-        return ()
+        """The layer itself, if it states its derivatives."""
+        from gradcheck_cli.engines.layer.custom import CustomCall
+
+        name = self.request.implementation.target.rpartition(":")[2]
+        place, wrt = _stating(name, self._files), tuple(self._places)
+        if place is None:
+            return ()
+        return (CustomCall(name, None, {}, wrt, frozenset(wrt), {}, place=place),)
+
+
+def _stating(name: str, files: Mapping[Path, str]) -> Place | None:
+    """The name of a function at a definition that states derivatives: it mentions `AutoDiffScalar`
+    or `derivatives()`. None if there is none in these files."""
+    from gradcheck_cli.engines.layer.source_lines import displayed_path
+
+    for path, text in files.items():
+        code = _COMMENT.sub(lambda found: re.sub(r".", " ", found[0]), text)
+        for found in re.finditer(rf"\b{re.escape(name)}\b\s*\([^;{{}}]*\{{", code):
+            before = re.split(r"[;{}#]", code[: found.start()])[-1]
+            whole = before + code[found.start() : _closing(code, found.end())]
+            if before.count("(") == before.count(")") and _STATES.search(whole):
+                line = code.count("\n", 0, found.start()) + 1
+                column = found.start() - code.rfind("\n", 0, found.start())
+                span = Span(line, column, line, column + len(name))
+                return Place(Source(displayed_path(str(path)), text), span, name)
+    return None
+
+
+def _closing(code: str, start: int) -> int:
+    """The place after the brace that closes the one before `start`."""
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(code, start):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.end()
+    return len(code)
 
 
 def _header(implementation: Implementation) -> Path:

@@ -16,6 +16,7 @@ from gradcheck_cli import check
 from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.branches import returning_line
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.torch.layer import TorchSubject
@@ -258,6 +259,19 @@ def test_the_return_that_ran_is_wrong_and_gets_the_fix() -> None:
     assert found.fix is not None
     assert (found.cause.text, found.fix.after) == ("g * torch.sin(x)", "g * torch.cos(x)")
     assert not wrong(TwoReturns, {"x": [-0.3, -1.0]})
+
+
+def test_the_return_that_ran_is_looked_for_once_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int | None] = []
+
+    def counted(*given: Any) -> int | None:
+        looked.append(returning_line(*given))
+        return looked[-1]
+
+    monkeypatch.setattr("gradcheck_cli.checks.causes.wrong_gradients.returning_line", counted)
+    found = wrong(lambda x, y: TwoReturns.apply(x * y), {"x": [0.3, 1.0], "y": [0.5, 2.0]})
+    assert [one.cause is not None for one in found] == [True, True]
+    assert len(looked) == 1
 
 
 class Moments(torch.autograd.Function):

@@ -93,6 +93,15 @@ def test_of_several_at_a_time_one_compiles_and_the_others_wait(calls: Path) -> N
     assert made() == []
 
 
+def test_only_what_has_state_of_its_own_is_loaded_from_a_copy(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling.ctypes, "CDLL", Path)
+    found = compiled("int a;")
+    assert found.load() == found.library
+    assert found.load(anew=True) != found.library
+
+
 def test_no_place_for_a_cache_is_no_obstacle(
     calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

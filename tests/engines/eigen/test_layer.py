@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 from gradcheck_cli import specfile
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.eigen.engine import EigenEngine
-from gradcheck_cli.engines.eigen.layer import EigenSubject
+from gradcheck_cli.engines.eigen.layer import EigenSubject, _stating
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from tests.checks.making import layer_problem
 
 FOLDER = Path(__file__).parent
 RNG = np.random.default_rng(0)
@@ -98,6 +101,53 @@ def test_static_variables_belong_to_one_subject() -> None:
     np.testing.assert_array_equal(layer.value({}), [4.0])
     with pytest.raises(Unsupported, match="first derivatives only"):
         layer.hvp("forward-over-reverse", np.ones(1), {"x": np.array(1.0)})
+
+
+STATED = """
+// AutoDiffScalar decay(x) {
+template <typename T>
+T used(const T& x) {
+  if (decay(x) > T(0)) { return x; }
+  return -x;
+}
+
+template <typename R, int N>
+Eigen::AutoDiffScalar<Eigen::Matrix<R, N, 1>>
+    decay(const Eigen::AutoDiffScalar<Eigen::Matrix<R, N, 1>>& x) {
+  return {std::exp(-x.value()), std::exp(-x.value()) * x.derivatives()};
+}
+
+template <typename T>
+T own(const T& x) {
+  T y = x;
+  y.derivatives() *= 2;
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("used", None), ("decay", (11, 5)), ("own", (16, 3)), ("none", None)]
+)
+def test_a_function_that_states_its_derivatives_is_found_in_its_header(
+    name: str, place: tuple[int, int] | None
+) -> None:
+    found = _stating(name, {Path("a.hpp"): STATED})
+    assert (None if found is None else (found.span.line, found.span.column)) == place
+
+
+def test_a_wrong_derivative_of_its_own_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.hpp").write_text("#include <cmath>\n" + STATED)
+    implementation = Implementation("eigen", "a.hpp:decay", str(tmp_path), Span(1, 1, 1, 2))
+    problem = layer_problem("", {"x": 0.7}, modes=("forward",), engine="eigen")
+    spec = replace(problem.spec, implementations=(implementation,))
+    problem = replace(problem, spec=spec, implementation=implementation)
+    answer = examine(EigenEngine(), problem)
+    (found,) = answer.findings
+    assert found.cause is not None
+    assert (found.code, found.cause.kind, found.cause.span.line) == ("GC101", "wrong rule", 12)
+    assert "called at" not in found.cause.story
+    assert not any("could not be examined" in note for note in answer.notes)
 
 
 def test_what_is_not_initialised_has_no_derivative() -> None:
