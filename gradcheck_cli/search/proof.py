@@ -41,11 +41,10 @@ _ALL = np.uint8(63)
 _SELDOM = 16
 """If an excuse was found for no more than one of so many boxes, only one of so many is examined for
 one: this costs as much as enclosing some boxes."""
-_SELDOM_ADJOINTS = 2
+_SELDOM_ADJOINTS = 8
 """The same for adjoints, which also say along which element a box should be cut."""
-_CUT_BY_SLOPES = 2
-"""One of so many boxes is cut along the element that moves a number most. Beside a zero of a slope,
-that is always the same element, while other elements decide how large an error may be."""
+_BY_SLOPES = 1 << 12  # boxes that are all cut along the element that moves a number most,
+_MIXED = 2  # and after that one of so many
 _OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
 _NOTHING = 2.0**-30  # part of another element: too little to change it in float32
 _DRAWN = 64  # points that say whether smaller boxes help
@@ -478,7 +477,7 @@ class Proof:
         slopes = self._slopes(found, boxes.low[rows], boxes.high[rows], size)
         if slopes is not None:
             moves[rows] = np.where(found.derived, slopes.moves, 0.0) * self._rounding.unit
-            self._cut_by(slopes, rows, found.smooth)
+            self._cut_by(slopes, rows, found.smooth, wanted)
             least, most = self._between_ends(output, slopes)
             smooth = found.smooth[:, None]
             lo[rows] = np.fmax(lo[rows], np.where(smooth, least, -np.inf))
@@ -503,13 +502,17 @@ class Proof:
         sizes = [math.prod(shape) for shape in self._domain.shapes.values()]
         return [sum(sizes[:i]) for i in range(len(sizes))]
 
-    def _cut_by(self, slopes: Slopes, rows: Array, smooth: Array) -> None:
-        """Note for some boxes that they should be cut along the element that moves the output
-        most."""
+    def _cut_by(self, slopes: Slopes, rows: Array, smooth: Array, wanted: Array) -> None:
+        """Note that boxes should be cut along the element that moves the output most: a cut along
+        another one doubles the boxes that are still to be cut along this one. But beside a zero of
+        a slope that is always the same element, while other elements decide how large an error may
+        be. So all boxes are cut like this at first, and some of them later. The rows between two
+        that were examined are boxes close to the first one, and are cut like it."""
         reach = slopes.reach
         known = smooth & np.all(np.isfinite(reach), axis=(1, 2))
         widest = np.where(known, np.argmax(np.max(reach, axis=1), axis=1), self._along[rows])
-        self._along[rows[::_CUT_BY_SLOPES]] = widest[::_CUT_BY_SLOPES]
+        every = np.flatnonzero(wanted)[:: 1 if self.boxes < _BY_SLOPES else _MIXED]
+        self._along[every] = widest[np.searchsorted(rows, every, side="right") - 1]
 
     def _between_ends(self, output: int, slopes: Slopes) -> tuple[Array, Array]:
         """The range (N, n) of an output without jumps: between its ends if slopes have one sign,

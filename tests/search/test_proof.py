@@ -163,6 +163,15 @@ def test_a_box_is_cut_along_the_input_that_moves_a_number_most(
     inputs = ", ".join(f"{name}: {{value: 1, domain: [-1, 1]}}" for name in order)
     found = searched(spec_of(f"{{{inputs}}}", model), budget=40.0)
     assert {one.verdict for one in found.values()} == {"proven-absent"}
+    assert found["value-inaccurate"].boxes < 20_000
+
+
+def test_a_box_far_from_square_is_cut_along_one_input() -> None:
+    """Beside x = 1.5, t has all sizes, and x few numbers: cuts along t would double the boxes that
+    are to be cut along x."""
+    inputs = "{x: {value: 1, domain: [-3, 3]}, t: {value: 1, domain: [-2, 2]}}"
+    found = searched(spec_of(inputs, "t + (x - 1.5) ** 2 / (3 - t)"), budget=40.0)
+    assert {one.verdict for one in found.values()} == {"proven-absent"}
     assert found["value-inaccurate"].boxes < 12_000
 
 

@@ -372,11 +372,14 @@ class _Writer:
         return node.op in _CONTINUOUS and "float" in kinds and still
 
     def _is_number(self, index: int) -> bool:
-        """Whether a node is a constant that the engine has exactly."""
+        """Whether a node is one number, not of a run, that the engine has exactly."""
         node = self._program.nodes[index]
-        if node.op != CONSTANT or node.kind != "float":
+        still = node.op == INPUT and node.shape == () and index not in self._moves
+        if node.op != CONSTANT and not still:
+            return False
+        if node.kind != "float":
             return node.op == CONSTANT
-        return not np.any(literals(self._boxes.rounding, float(node.value or 0.0)).error)
+        return not np.any(literals(self._boxes.rounding, self._numbers[index]).error)
 
     def _may_differ(self, index: int) -> bool:
         """Whether the number may be different in each use. An engine that compiles several

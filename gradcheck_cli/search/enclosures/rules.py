@@ -119,11 +119,11 @@ def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
 def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |x + y| + ax + ay if x and y have one sign; else the errors dx |x| and dy
     |y| remain. A sum that underflows is exact. A number that overflows still does after something
-    much smaller is added, and what is flushed is next to nothing beside a larger number."""
+    much smaller is added, and what is flushed is next to nothing beside a larger number. A sum of
+    two numbers in float64 has the sign of the exact one, and is 0 only if that is."""
     if rounding.exact:
         ends = x.lo + y.lo, x.hi + y.hi
-        above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
-        return ranged(Enclosed(*ends, x.d, x.a, *flags(x, y)), above, below)
+        return ranged(Enclosed(*ends, x.d, x.a, *flags(x, y)), ends[0] >= 0, ends[1] <= 0)
     (x, by_x), (y, by_y) = _beside(rounding, x, y), _beside(rounding, y, x)
     lo, hi = x.lo + y.lo, x.hi + y.hi
     alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
@@ -132,7 +132,6 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     )
     d, stays = shared(alike, errors, sizes, np.minimum(np.abs(lo), np.abs(hi)), (0,), False)
     d, a = up(d + by_x + by_y), x.a + y.a + up(stays)
-    above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
     gap = np.minimum(_spacing(rounding, x), _spacing(rounding, y))
@@ -140,7 +139,14 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     u = np.minimum(_absorbing(rounding, x, y), _absorbing(rounding, y, x))
     least = np.where(is_spaced(rounding, x) & is_spaced(rounding, y), 0.0, sums(rounding))
     found = rounded(
-        rounding, total, relative=u, in_ulps=True, least=least, above=above, below=below, plain=True
+        rounding,
+        total,
+        relative=u,
+        in_ulps=True,
+        least=least,
+        above=lo >= 0,
+        below=hi <= 0,
+        plain=True,
     )
     return relative(_overflowing(found, kept))
 
@@ -494,6 +500,7 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
     """x^n is computed as a product of n factors or by a library, and x^-n also as 1 / x^n, which is
     0 or infinite if x^n is out of range."""
     bad, undefined = flags(x)
+    gap: Any = 0.0
     own = max(_of_power(rounding, abs(p)), abs(p) * rounding.unit)
     least: Any = max(rounding.library_least, abs(p) * rounding.least)
     if p > 0:  # a product that is flushed on the way is smaller at the end
@@ -501,6 +508,7 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
         lo, hi = (_odd(x.lo, p), _odd(x.hi, p)) if p % 2 else (x.least**p, x.most**p)
         d = (1 + x.d) ** p - 1
         a = np.where(x.a == 0, 0.0, p * x.a * (x.most * (1 + x.d) + x.a) ** (p - 1))
+        gap = np.nan_to_num(x.away**p * (1 - min(own, 1.0)), nan=0.0)
     else:
         r = x.relative
         pole = (x.lo <= 0) & (x.hi >= 0)
@@ -516,7 +524,7 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
         a = np.where(lost, 2 / rounding.largest, 0.0)
         bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
     above = (x.lo >= 0) | (p % 2 == 0)
-    power = Enclosed(lo, hi, up(d), up(a), bad, undefined)
+    power = Enclosed(lo, hi, up(d), up(a), bad, undefined, gap=gap)
     found = rounded(rounding, power, relative=own, least=least, above=above)
     return _with_zeros(found, _is_exact_zero(x)) if p > 0 else found
 

@@ -93,6 +93,17 @@ def test_what_cancels_is_not_added_up() -> None:
     assert known.by_adjoints(at, at + 1e-6).errors[0, 0] < known.by_rules(at, at + 1e-6) / 3
 
 
+def test_an_exact_exponent_that_is_given_to_a_kernel_is_a_constant() -> None:
+    """The power of a number below 0 has no derivative by it."""
+    program = spec_of("{x: [0.5], n: 2.0}", "sum((x - 1) ** n)").program
+    boxes = BoxProgram(program, {"n": np.array(2.0)}, FLOAT32, ROUNDING)
+    adjoints = Adjoints(boxes, {"x": np.full(1, 0.4)}, "float32")
+    at = {"x": np.array([[-0.5]])}
+    found = adjoints.of(adjoints.numbers(boxes.over(at, at, 1), 1), np.arange(1), 0)
+    assert found.errors[0, 0] < 2.0**-18
+    assert found.slopes["x"][0].item() == pytest.approx(-3)
+
+
 def test_slopes_hold_all_derivatives_in_the_box() -> None:
     low, high = np.array([0.5, 1.0]), np.array([0.75, 1.25])
     known = Known(spec_of("{x: [0.5, 0.7]}", "x[0] ** 2 * x[1]").program)

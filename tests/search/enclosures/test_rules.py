@@ -307,6 +307,19 @@ def test_what_is_a_difference_of_numbers_of_the_dtype_is_not_flushed() -> None:
     assert RULES["subtract"](flushing, rounded, half).a[0] > 0
 
 
+def test_powers_of_a_difference_are_0_or_not_flushed() -> None:
+    flushing = Rounding.of(FLOAT32, True)
+    one, two = argument((1.0, 1.0, 0.0, 0.0)), argument((2.0, 2.0, 0.0, 0.0))
+    beside = RULES["subtract"](flushing, argument((1.0, 1.5, 0.0, 0.0)), one)
+    assert beside.lo[0] == 0
+    found = RULES["power"](flushing, beside, two)
+    assert (found.lo[0], found.a[0], found.gap[0] > 2.0**-60) == (0.0, 0.0, True)
+    nothing = RULES["power"](flushing, RULES["subtract"](flushing, one, one), two)
+    assert (nothing.most[0], nothing.error[0]) == (0.0, 0.0)
+    around_0 = as_flushed(flushing, argument((-1.0, 1.0, 0.0, 0.0)))
+    assert RULES["power"](flushing, around_0, two).a[0] > 0
+
+
 def test_products_with_powers_of_two_are_exact_one_by_one() -> None:
     x = between(np.array([1.0, 1.0, 1.0, 1.0]), np.array([3.0, 3.0, 3.0, 3.0]))
     y = between(np.array([2.0, 0.3, -0.5, 1.0]), np.array([2.0, 0.3, -0.5, 2.0]))
