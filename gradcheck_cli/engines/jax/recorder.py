@@ -476,6 +476,7 @@ def _results(
         call = _call(primitive, params)
         if unoptimised:
             call = Compiled(call, primitive.bind, UNOPTIMISED)
+            args = [jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
         found = call(*args)
     return list(found) if primitive.multiple_results else [found]
 
