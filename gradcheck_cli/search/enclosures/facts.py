@@ -3,7 +3,7 @@ related.
 
     x_i - max(x) is the least x_i - x_j, and 0 for the largest;  x - logsumexp(x) <= 0
     x_i = max(x) is known where x_i is apart from all others; so it is for the least
-    the number of elements that are equal to the largest is at least 1
+    the number of elements that are equal to the largest is at least 1, also as computed
     sum(exp(x - max(x))) is at least 1
     sum(g softmax(x)) lies between the least and the largest g
     1 - sigmoid(x) and 1 - tanh(x)^2 are above 0
@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, Node, Program, ProgramCopy
-from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed, Mask
+from gradcheck_cli.search.enclosures.array_rules import as_enclosed
+from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed, Mask, up
 from gradcheck_cli.search.enclosures.faithful import identity
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
@@ -145,6 +146,10 @@ class _Finder:
             return self._of_match(node)
         if node.op == "sum":
             return self._of_sum(node)
+        if node.op == "divide":
+            one = self._counted_extremes(self._nodes[self._behind_spreads(node.args[1])])
+            if one is not None:
+                return _by_count(node.args[0], one, self._again and not self._nodes[one].kept)
         return None
 
     def _of_match(self, node: Node) -> Fact | None:
@@ -214,13 +219,27 @@ class _Finder:
                 return index
             node = self._nodes[index]
 
+    def _behind_spreads(self, index: int) -> int:
+        while self._nodes[index].op in _SPREADS:
+            index = self._nodes[index].args[0]
+        return index
+
+    def _counted_extremes(self, node: Node) -> int | None:
+        """The node of the numbers of which a sum counts those that are the largest, or the least,
+        of their array; None if it counts something else."""
+        if node.op != "sum":
+            return None
+        inner = self._nodes[self._counted(node.args[0])]
+        for one, other in (inner.args, inner.args[::-1]) if inner.op == "equal" else ():
+            groups = self._groups(other, ("max", "min"), one)
+            if groups is not None and _sums_whole_groups(*groups, node.keywords.get("axis")):
+                return one
+        return None
+
     def _of_sum(self, node: Node) -> Fact | None:
         inner = self._nodes[self._counted(node.args[0])]
-        if inner.op == "equal":
-            for one, other in (inner.args, inner.args[::-1]):
-                groups = self._groups(other, ("max", "min"), one)
-                if groups is not None and _sums_whole_groups(*groups, node.keywords.get("axis")):
-                    return _at_least_one
+        if self._counted_extremes(node) is not None:
+            return _at_least_one
         if inner.op == "exp" and self._nodes[inner.args[0]].op == "subtract":
             one, other = self._nodes[inner.args[0]].args
             groups = self._groups(other, ("max",), one)
@@ -332,6 +351,28 @@ def _flat(x: Any, groups: Bounds) -> Enclosed | None:
 def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
     """One of the terms is exactly 1."""
     return _narrowed(x, 1.0, np.inf)
+
+
+def _by_count(numerator: int, one: int, again: bool) -> Fact:
+    """A quotient by the number of elements that are equal to the largest. This is at least 1 as
+    computed, too: an engine that flushes has one of the numbers, or 0 for it, and compares it with
+    all of them as it has them. So the quotient is not larger than its numerator. A number that may
+    be computed `again` need not equal itself."""
+
+    def fact(x: Enclosed, values: list[Any]) -> Enclosed:
+        top, compared = as_enclosed(values[numerator]), as_enclosed(values[one])
+        if compared.lo.shape[:1] != x.lo.shape[:1]:
+            return x
+        unknown = compared.bad | (again & (compared.error > 0))
+        known = ~np.any(unknown.reshape(len(unknown), -1), axis=1)
+        better = known.reshape(-1, *(1 for _ in x.lo.shape[1:])) & x.bad & ~top.bad
+        a = np.where(better, up(2 * top.most + top.error), x.a)
+        flushed, gap = (np.where(better, 0.0, part) for part in (x.flushed, x.gap))
+        floor, firm = (np.where(better, np.inf, part) for part in (x.floor, x.firm))
+        parts = {"flushed": flushed, "gap": gap, "floor": floor, "firm": firm}
+        return replace(x, d=np.where(better, 0.0, x.d), a=a, bad=x.bad & ~better, **parts)
+
+    return fact
 
 
 def _between_extremes(index: int, keywords: Any) -> Fact:

@@ -34,6 +34,26 @@ def test_numbers_that_are_equal_to_the_largest_are_counted() -> None:
     assert narrowed("sum(where(x == max(g), 1.0, 0.0))") == []
 
 
+@pytest.mark.parametrize(("again", "x", "bad"), [(False, "x", False), (True, "3 * x", True)])
+def test_a_quotient_by_the_number_of_largest_elements_is_finite(
+    again: bool, x: str, bad: bool
+) -> None:
+    """Also where an engine takes several subnormal numbers for the same, but not where the largest
+    one may be computed with other roundings."""
+    model = f"where({x} == max({x}), g, 0 * g) / sum(where({x} == max({x}), 1.0, 0.0))"
+    program = spec_of("{x: [1, 2, 3], g: [1, -1, 2]}", model).program
+    boxes = BoxProgram(
+        program, {}, FORMATS["float32"], Rounding.of(FORMATS["float32"], True, again)
+    )
+    for ends in ((-1e-38, 1e-38), (-2e-38, -1e-45), (-1.0, 1.0)):
+        low, high = ({"x": np.full((1, 3), end), "g": np.full((1, 3), 1.0)} for end in ends)
+        (found,) = boxes(low, high, 1)
+        assert found is not None
+        assert found.bad.any() == bad
+        if not bad:  # the engine may count three where one is the largest
+            assert np.all((found.lo <= 0) & (found.hi >= 1) & (found.error >= 2 / 3))
+
+
 @pytest.mark.parametrize("row", ["max", "min"])
 @pytest.mark.parametrize("again", [False, True])
 def test_distances_from_the_largest_and_what_is_the_largest_hold_at_all_points(
