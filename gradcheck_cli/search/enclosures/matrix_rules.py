@@ -3,10 +3,11 @@
 
 Engines eliminate with partial pivoting. Except for the last products, their results are exact for a
 matrix A + E with |E| <= gamma(3 n) |L| |U| (Higham, Accuracy and Stability of Numerical Algorithms,
-theorems 9.3 and 9.4). No element of L exceeds 1, and none of U exceeds 2^(n - 1) max |A|. E also
-contains the errors of the elements of A, and allows for multipliers that are products with a
-reciprocal. The error of a result is therefore at most its derivatives between A and A + E, which
-are cofactors, times E.
+theorems 9.3 and 9.4). No element of L exceeds 1, and none of U exceeds 2^(n - 1) max |A|. Where the
+order of the pivots is certain, |L| |U| is enclosed, so that an element that is almost 0 has an
+error that is almost 0. E also contains the errors of the elements of A, and allows for multipliers
+that are products with a reciprocal. The error of a result is therefore at most its derivatives
+between A and A + E, which are cofactors, times E.
 """
 
 from __future__ import annotations
@@ -108,6 +109,41 @@ def _cofactor(a: list[list[Interval]], i: int, j: int) -> Interval:
     return minor if (i + j) % 2 == 0 else _minus(minor)
 
 
+def _factor_sizes(lo: Bounds, hi: Bounds) -> Bounds:
+    """Bounds on |L| |U|, with the rows of A, for the factors of all matrices between lo and hi,
+    arrays (..., n, n); infinite where the order of the pivots is not certain."""
+    count = lo.shape[-1]
+    left = np.zeros(lo.shape)
+    order = np.broadcast_to(np.arange(count), lo.shape[:-1])
+    certain = np.ones(lo.shape[:-2], np.bool_)
+    for k in range(count):
+        column = between(lo[..., k:, k], hi[..., k:, k])
+        chosen = np.argmax(column.least, axis=-1)[..., None]
+        others = np.where(np.arange(count - k) == chosen, 0.0, column.most)
+        pivot = np.take_along_axis(column.least, chosen, axis=-1)[..., 0]
+        certain = certain & (pivot > np.max(others, axis=-1))
+        rows = np.broadcast_to(np.arange(count), order.shape).copy()
+        np.put_along_axis(rows, chosen + k, k, axis=-1)
+        rows[..., k] = chosen[..., 0] + k
+        lo, hi, left = (np.take_along_axis(x, rows[..., None], axis=-2) for x in (lo, hi, left))
+        order = np.take_along_axis(order, rows, axis=-1)
+        safe = np.where(certain, pivot, 1.0)
+        sign = np.where(lo[..., k, k] > 0, 1.0, -1.0)
+        top = np.where(certain, np.maximum(np.abs(lo[..., k, k]), np.abs(hi[..., k, k])), 1.0)
+        inverse = outward(*np.sort([sign / safe, sign / top], axis=0))
+        for i in range(k + 1, count):
+            factor = _times((lo[..., i, k], hi[..., i, k]), inverse)
+            left[..., i, k] = np.minimum(_most(factor), 1 + 2.0**-20)
+            for j in range(k + 1, count):
+                product = _times(factor, (lo[..., k, j], hi[..., k, j]))
+                rest = _plus((lo[..., i, j], hi[..., i, j]), _minus(product))
+                lo[..., i, j], hi[..., i, j] = rest
+            lo[..., i, k] = hi[..., i, k] = 0.0
+    whole = (left + np.eye(count)) @ np.maximum(np.abs(lo), np.abs(hi))
+    whole = np.take_along_axis(whole, np.argsort(order, axis=-1)[..., None], axis=-2)
+    return np.where(certain[..., None, None], up(whole), np.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class _Factored:
     """A matrix: ranges of the exact ones, ranges `near` of those for which an engine's results are
@@ -131,7 +167,11 @@ def _factored(rounding: Rounding, x: Enclosed) -> _Factored:
     gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
     pivots = 2.0 ** (count - 1) * most * (1 + gamma)
     least = max(rounding.least, rounding.normal if rounding.loose else 0.0)
-    off = up(error + gamma * count * pivots + 4 * count * least * (1 + most))
+    lost = error + 4 * count * least * (1 + most)
+    off = up(lost + gamma * count * pivots)
+    # computed factors are the exact ones of a matrix that is off by no more than that
+    sizes = _factor_sizes(x.lo - off, x.hi + off)
+    off = np.minimum(off, up(lost + gamma * sizes))
     exact = _ranges(x.lo, x.hi)
     near = _ranges(x.lo - off, x.hi + off)
     bad = np.any(x.bad, axis=(-2, -1)) | ~(count * pivots[..., 0, 0] < rounding.largest)
