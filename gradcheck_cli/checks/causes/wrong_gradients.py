@@ -376,7 +376,7 @@ class WrongGradients:
         except NotDeclarable:
             return None
         least = SAME_ERROR * abs(worst.computed - worst.truth)
-        return None if not bar <= least else abs(found - worst.truth) > least
+        return abs(found - worst.truth) > least if declared.any and bar <= least else None
 
     def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
         """The first wrong call of each function, as one `_Wrong` for each wrong argument."""
@@ -588,7 +588,7 @@ def _stated_wrong(finding: Finding, one: _Wrong, wrong: Rule) -> Cause:
 
 def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
     """The rule that computes the derivative with respect to an argument."""
-    if call.terms.get(name) is not None:
+    if name in call.terms:
         return Rule(call.terms[name], (), True, name, (name,))
     of_both = call.jvp is not None and call.backward is call.jvp  # reverse mode transposes the jvp
     if mode == "forward" or of_both:

@@ -33,6 +33,7 @@ MOST_CALLS = 64
 
 _CUT = "stop_gradient"
 
+_OF_CUSTOM_GRADIENT = "custom_gradient.<locals>.wrapped_fun"
 _KINDS = (jax.custom_vjp, jax.custom_jvp)
 _RULES = (CUSTOM_JVP, CUSTOM_VJP, LINEAR)
 
@@ -59,9 +60,11 @@ class _Call:
     through: list[set[str]] = field(default_factory=list)
     broken: Broken | None = None
 
+    def arguments(self, *values: Any) -> Any:
+        return jax.tree.unflatten(jax.tree.structure((self.args, self.kwargs)), values)
+
     def call_at(self, *values: Any) -> Any:
-        structure = jax.tree.structure((self.args, self.kwargs))
-        args, kwargs = jax.tree.unflatten(structure, values)
+        args, kwargs = self.arguments(*values)
         return self.function(*args, **kwargs)
 
 
@@ -143,7 +146,7 @@ def _recording_calls(calls: list[_Call]) -> Iterator[None]:
 
     def watched(kind: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal depth
-        theirs = not of_a_library(getattr(function.fun, "__module__", None))
+        theirs = not of_a_library(getattr(_users(function), "__module__", None))
         if theirs and not depth:
             if len(calls) >= MOST_CALLS:
                 raise _Enough
@@ -186,7 +189,7 @@ def _add_arguments(call: _Call, leaf: str) -> None:
     if call.broken is not None:
         call.through = [{leaf} if any(map(_depends, call.args)) else set()]
         return
-    parameters = list(inspect.signature(call.function.fun).parameters)
+    parameters = list(inspect.signature(_users(call.function)).parameters)
     flat, _ = jax.tree_util.tree_flatten_with_path((call.args, call.kwargs))
     for (_, which, *rest), value in flat:
         if isinstance(which, jax.tree_util.DictKey):
@@ -248,6 +251,9 @@ def _described(call: _Call) -> CustomCall | None:
     rank = {index: index - sum(other < index for other in apart) for index in call.indices}
     names = call.names
     terms = _terms(stated)
+    if _users(call.function) is not call.function.fun:
+        args, kwargs = call.arguments(*call.values)
+        _, stated = _users(call.function)(*args, **kwargs)
     stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
     return CustomCall(
         name=_name_of(call.function),
@@ -287,7 +293,16 @@ def _stops(function: Any) -> dict[Mode, Place | None]:
 
 
 def _name_of(function: Any) -> str:
-    return str(getattr(function.fun, "__name__", type(function.fun).__name__))
+    fun = _users(function)
+    return str(getattr(fun, "__name__", type(fun).__name__))
+
+
+def _users(function: Any) -> Any:
+    """The user's function inside of a custom one. `jax.custom_gradient` makes a `jax.custom_vjp` of
+    a function that returns its value and the function of its gradient."""
+    if getattr(function.fun, "__qualname__", "") != _OF_CUSTOM_GRADIENT:
+        return function.fun
+    return inspect.getclosurevars(function.fun).nonlocals["fun"]
 
 
 def is_floating(value: Any) -> bool:

@@ -180,13 +180,19 @@ class Expression:
                 del own[name]
 
     def _replacement(
-        self, code: CodeType, codes: Mapping[_Key, CodeType | None]
+        self, code: CodeType, codes: Mapping[_Key, Sequence[CodeType]]
     ) -> CodeType | None:
-        """The code that replaces this one; None if the source is not the running code."""
-        own, new = self._own.get(_key(code)), codes.get(_key(code))
-        if own is None or new is None or own.co_code != code.co_code:
+        """The code that replaces this one; None if the source is not the running code. Lambdas on
+        one line are told apart by their columns."""
+        every, new = self._own.get(_key(code), ()), codes.get(_key(code), ())
+        same = [i for i, own in enumerate(every) if own.co_code == code.co_code]
+        if len(same) > 1:
+            where = list(code.co_positions())
+            same = [i for i in same if list(every[i].co_positions()) == where]
+        if len(same) != 1 or len(every) != len(new):
             return None
-        return new if new.co_freevars == code.co_freevars else None
+        (place,) = same
+        return new[place] if new[place].co_freevars == code.co_freevars else None
 
 
 def _key(code: CodeType) -> _Key:
@@ -202,14 +208,14 @@ def _imports(scope: ast.AST) -> Iterator[ast.stmt]:
             yield from _imports(node)
 
 
-def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
-    """The code of every function; None if two functions cannot be distinguished."""
-    by_key: dict[_Key, CodeType | None] = {}
+def _codes(module: CodeType) -> dict[_Key, list[CodeType]]:
+    """The code of every function, in the order of the source."""
+    by_key: dict[_Key, list[CodeType]] = {}
     waiting = [module]
     while waiting:
         for code in waiting.pop().co_consts:
             if isinstance(code, CodeType):
-                by_key[_key(code)] = None if _key(code) in by_key else code
+                by_key.setdefault(_key(code), []).append(code)
                 waiting.append(code)
     return by_key
 

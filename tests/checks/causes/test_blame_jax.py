@@ -147,6 +147,29 @@ square.defvjp(  # half of it
 )
 
 
+@jax.custom_gradient
+def halved(x: Any) -> Any:
+    return x**2, lambda y_bar: y_bar * x
+
+
+def test_the_function_under_a_custom_gradient() -> None:
+    (cause,) = causes(lambda x: halved(jnp.sin(x)), [0.5, 1.0], "float64")
+    assert (cause.op, cause.kind, stretch(cause)) == ("halved", "wrong rule", "y_bar * x")
+
+
+@jax.custom_jvp
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+product.defjvps(lambda x_dot, _, x, y: x_dot * y, None)
+
+
+def test_a_summand_of_a_jvp_that_is_left_out() -> None:
+    for cause in causes(lambda x: product(jnp.ones(2), jnp.sin(x)), [0.5, 1.0], "float64"):
+        assert cause.detail.startswith("your jvp returns nothing for `y`")
+
+
 @pytest.mark.parametrize(
     ("layer", "op", "text"),
     first(

@@ -56,6 +56,7 @@ def made(scale):
 
 
 square = lambda x: x * x
+pair = (lambda x: x + 1, lambda x: x - 2, lambda x: x - 2)
 tools = Layer()
 
 
@@ -107,6 +108,13 @@ def test_an_expression_is_another_one_for_a_while(
     with expression.replacing(new, {}):
         assert call(code) == now
     assert call(code) == was
+
+
+def test_lambdas_on_one_line_are_told_apart(code: Any) -> None:
+    place = place_of(code, "x - 2")  # the first of two that are equal
+    with Expression(place).replacing("x * SCALE", {}):
+        assert [one(3.0) for one in code.pair] == [4.0, 6.0, 1.0]
+    assert [one(3.0) for one in code.pair] == [4.0, 1.0, 1.0]
 
 
 def test_several_lines_are_one_expression(code: Any) -> None:
