@@ -149,6 +149,7 @@ NOTHING = (
     "there is nothing to differentiate: no input that requires a gradient is a floating-point "
     "array, and the layer has no parameter"
 )
+NO_ENTRIES = "the inputs have no entries: the derivative ran, but there was no number to compare"
 
 
 class _Examination:
@@ -192,6 +193,8 @@ class _Examination:
         if not any(leaf.differentiable for leaf in self._narrow.leaves):
             self._narrow.close()
             return LayerAnswer(notes=(*self._subjects.notes, f"{self._name}: {NOTHING}"))
+        if not any(leaf.differentiable and leaf.size for leaf in self._narrow.leaves):
+            self._notes[f"{self._name}: {NO_ENTRIES}"] = None
         knowledge_of(self._problem.implementation.live)[MOVING] = moving_size(self._narrow)
         self._highest = self._subjects.highest(self._narrow)
         try:

@@ -181,6 +181,15 @@ def test_whole_numbers_alone_leave_nothing_to_differentiate() -> None:
     assert not report.findings
 
 
+def test_inputs_without_entries_leave_no_number_to_compare() -> None:
+    report = check(torch.sin, torch.zeros(0, 3), dtypes=["float64"], modes=["reverse"])
+    (note,) = report.results[0].notes
+    assert report.passed
+    assert "no number to compare" in note
+    scale = torch.nn.Linear(3, 2)
+    assert check(scale, torch.zeros(0, 3), dtypes=["float32"], modes=["reverse"]).passed
+
+
 def test_a_sparse_output_has_a_gradient_where_it_stores_nothing() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     for layer in (lambda x: torch.sin(x).to_sparse(), lambda x: torch.sin(x).to_sparse_csr()):
