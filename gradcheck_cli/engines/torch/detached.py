@@ -26,7 +26,7 @@ from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
-from gradcheck_cli.engines.torch.hooks import Hook
+from gradcheck_cli.engines.torch.hooks import Hook, saving
 from gradcheck_cli.engines.torch.recomputed import RECOMPUTED, recomputing
 
 _DATA = torch.Tensor.data.__get__
@@ -35,6 +35,7 @@ _NO_GRAD = "torch.no_grad()"
 HOOK = "register_hook()"
 HOOKED: CauseKind = "gradient hook"
 _MARK = "mark_non_differentiable()"
+_SAVED = "saved_tensors_hooks()"
 _MADE_NEW = ("_like", "new_")  # calls that take a shape from a tensor, but no numbers
 _AFTER_ANOTHER = ("to", "type_as", "view_as", "expand_as", "reshape_as")  # of their first argument
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
@@ -110,10 +111,12 @@ def uncut(
     places = Places(__name__)
     marks: dict[Place | None, None] = {}
     again: dict[Place, bool] = {}
+    saved: dict[Place, bool] = {}
     with (
         _Mode() as seen,
         marking(lambda _: marks.setdefault(places.running())),
         recomputing(lambda place: again.setdefault(place, True)),
+        saving(lambda place: saved.setdefault(place, True)),
     ):
         plain = run()
     barriers = []
@@ -135,6 +138,8 @@ def uncut(
     for cut in list(seen.cuts.values())[:MOST_CUTS]:
         opened = _Mode(cut) if cut.name in ("detach()", "data", _NO_GRAD, HOOK) else None
         without(cut.name, cut.place, HOOKED if cut.name == HOOK else "detached path", opened)
+    for place in list(saved)[:MOST_CUTS]:
+        without(_SAVED, place, HOOKED, saving(place.__ne__))
     for hook in hooks[:MOST_CUTS]:
         if hook.place is not None:
             without(HOOK, hook.place, HOOKED, hook.removed())

@@ -1,15 +1,19 @@
-"""Hooks of modules and of their parameters, which may change gradients."""
+"""Hooks of modules, of their parameters and of saved tensors, which may change gradients."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.source_lines import returned
+from gradcheck_cli.engines.layer.capture import of_a_library
+from gradcheck_cli.engines.layer.source_lines import Places, returned
+from gradcheck_cli.engines.temporarily import temporarily
 
 
 def copy_with_hooks(module: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -57,6 +61,28 @@ class Hook:
         finally:
             self.among.clear()
             self.among.update(every)
+
+
+@contextmanager
+def saving(is_wanted: Callable[[Place], bool]) -> Iterator[None]:
+    """Inside the block, the user's `saved_tensors_hooks` have their functions only if `is_wanted`
+    says so about the line that switches them on."""
+    autograd, places = torch._C._autograd, Places(__name__)
+    push = autograd._push_saved_tensors_default_hooks
+
+    def pushed(pack: Any, unpack: Any) -> None:
+        theirs = not of_a_library(getattr(pack, "__module__", None))
+        place = places.running() if theirs else None
+        if place is not None and not is_wanted(place):
+            pack = unpack = _unchanged
+        push(pack, unpack)
+
+    with temporarily(autograd, _push_saved_tensors_default_hooks=pushed):
+        yield
+
+
+def _unchanged(tensor: Any) -> Any:
+    return tensor
 
 
 def hooks_of(modules: Iterable[Any]) -> list[Hook]:

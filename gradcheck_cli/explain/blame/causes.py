@@ -62,7 +62,8 @@ CAUSES: dict[CauseKind, str] = {
     "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A value that depends on the input is taken out of the graph, so its "
     "derivative is lost.",
-    "gradient hook": "A hook of a tensor or a module changes the gradient that passes it.",
+    "gradient hook": "A hook of a tensor or a module changes the gradient that passes it, or the "
+    "numbers that the forward saves for it.",
     "recomputed forward": "The backward pass runs a part of the forward once more, to save memory, "
     "and gets other numbers than the first run, as from a random number or from state that changed "
     "in between.",

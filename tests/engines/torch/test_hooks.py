@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from gradcheck_cli.engines.torch.hooks import copy_with_hooks, hooks_of
 from tests.checks.making import examined
@@ -48,9 +49,19 @@ class OfAModule(nn.Module):
         return self.tanh(x)
 
 
+HALVED = "saved_tensors_hooks(lambda y: y, lambda y: y / 2)"
+
+
+class OfSavedTensors(nn.Module):
+    def forward(self, x: Any) -> Any:
+        with saved_tensors_hooks(lambda y: y, lambda y: y / 2):
+            return torch.exp(x) * x
+
+
 @pytest.mark.parametrize(
     ("module", "input", "text"),
     [
+        (OfSavedTensors(), "x", f"with {HALVED}: return torch.exp(x) * x"),
         (OfATensor(), "x", "h.register_hook(lambda gradient: gradient / 2)"),
         (OfAParameter(), "weight", "gradient * torch.tensor([1.0, 0.0])"),
         (OfAModule(), "x", "(2 * inputs[0],)"),
