@@ -29,6 +29,15 @@ tape takes about as long as an operation on so many balls, and the forward run i
 each."""
 
 
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def has_value(ball: Any) -> bool:
+    """Check whether a ball may hold a number. The whole line is such a ball: nothing is known
+    yet."""
+    return bool(ball.mid().is_finite())
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A run of a program on balls at the precision `bits`: its output, its vjp, and whether a node
@@ -115,6 +124,22 @@ class BallProgram:
         output = self.program.result.shape
         found = pull(cotangents.reshape(count, *output))
         return [x_bar.reshape(count, -1) for x_bar in found]
+
+    def leaves_range(self) -> bool:
+        """Whether the first operation without a value at `xs` takes a number beyond the range of
+        float64: functions of balls give up at very large numbers, which are in their domain
+        nevertheless."""
+        from reference_engine.arithmetic.balls import Ball, exactly
+
+        every = replace(self.program, outputs=tuple(range(len(self.program.nodes))))
+        given = {**self._given, **dict(zip(self.wrt, map(exactly, self.xs), strict=True))}
+        inputs = (given[name] for name in self.program.inputs)
+        values = _nodes(every, self._dtype, self.wrt).outputs(inputs, held=self._still)
+        balls = [x.value.ravel().tolist() if isinstance(x, Ball) else [] for x in values]
+        for node, mine in zip(self.program.nodes, balls, strict=True):
+            if not all(map(has_value, mine)):
+                return not all(abs(x) <= LARGEST for i in node.args for x in balls[i])
+        return False
 
     def ties(self, xs: Sequence[Any]) -> Ties:
         """By node, mark the elements on a kink, a tie or a jump."""

@@ -22,7 +22,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
-from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
+from gradcheck_cli.truth.certified.ball_program import BallProgram, has_value, operations
 from gradcheck_cli.truth.certified.ties import Ties, around_jumps, groups, is_mild
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
@@ -38,6 +38,7 @@ to 6 microseconds (transcendental functions), so this is a second or two."""
 KINK = "an operation is exactly at a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or a point outside the domain"
 DOUBT = "rounding decides which value an operation has here, as with the rank of a matrix"
+HUGE = "a number on the way is too large to be enclosed"
 STRANGE = "an input is nan"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"
@@ -114,12 +115,6 @@ def certify_output(
         certificate.tied.reshape(output),
         certificate.reason,
     )
-
-
-def has_value(ball: Any) -> bool:
-    """Check whether a ball may hold a number. The whole line is such a ball: nothing is known
-    yet."""
-    return bool(ball.mid().is_finite())
 
 
 class _Ziv(ABC):
@@ -200,7 +195,8 @@ class _Ziv(ABC):
             if all((self._sure[name] | self._tied[name]).all() for name in self._shapes):
                 return KINK if any(tied.any() for tied in self._tied.values()) else ""
             if not finite and bits > ABSORBED:
-                return DOMAIN
+                with precision(bits):
+                    return HUGE if self._function.leaves_range() else DOMAIN
             bits *= 2
         return self._certify_cancelled(entries, WIDE)
 

@@ -129,6 +129,8 @@ def test_what_float64_loses(formula: str, x: float, expected: float) -> None:
         ("sqrt(x)", 0.0, enclose.DOMAIN),
         ("sqrt(x) ** 2", 0.0, enclose.DOMAIN),
         ("log(-exp(x))", 1.0, enclose.DOMAIN),
+        ("i0(exp(x))", 2750.0, enclose.HUGE),
+        ("log_ndtr(-exp(exp(x)))", 300.0, enclose.HUGE),
         ("1 / x", 0.0, enclose.DOMAIN),
         ("relu(sqrt(x) ** 2 - 2)", 2.0, enclose.WIDE),
         ("sum(pinv(x, rtol=0.381966))", [[2.0, 1.0], [1.0, 3.0]], enclose.DOUBT),
