@@ -101,6 +101,7 @@ class CallableTruth:
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
+        self._outputs: dict[tuple[bytes, ...], Float] = {}  # by the bytes of the leaves
         self.doubt = ""  # why differences that contradict the gradient may be wrong
         self.stairs: dict[tuple[str, int], Stairs] = {}  # by leaf and entry
 
@@ -200,6 +201,15 @@ class CallableTruth:
         own = self.values
         moved = [{name: v for name, v in at.items() if v is not own[name]} for at in many]
         return values_of(self.subject, moved, self.output.size)
+
+    def _once(self, many: Sequence[Values]) -> Float:
+        """`_several`, which does not run a point again: a block is settled twice, the second time
+        with its costs."""
+        keys = [tuple(value.tobytes() for value in at.values()) for at in many]
+        new = {key: at for key, at in zip(keys, many, strict=True) if key not in self._outputs}
+        if new:
+            self._outputs.update(zip(new, self._several(list(new.values())), strict=True))
+        return np.stack([self._outputs[key] for key in keys])
 
     def _value(self, at: Values) -> Float:
         return np.asarray(self._several([at])[0])
@@ -379,7 +389,7 @@ class CallableTruth:
             # other dtypes have no digits for steps so short, and stairs are beside other stairs
             if self.subject.digits == "float64" and not self.stairs:
                 at = name, range(gradient.shape[1])
-                here = self._several, self.values
+                here = self._once, self.values
                 merged = cornered(merged, gradient, differences, *here, at, self.seed)
             # a gradient that is all rounding, of a value that never moves, has lost no term
             still = (differences.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
