@@ -15,7 +15,8 @@ from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
 
 RECOMPUTED = "torch.utils.checkpoint"
-_AROUND = "_checkpoint_without_reentrant_generator"  # runs before and after the forward
+# It runs before and after the forward. In a version without this name, such a part is not known.
+_AROUND = "_checkpoint_without_reentrant_generator"
 
 
 @contextmanager
@@ -23,7 +24,8 @@ def recomputing(is_wanted: Callable[[Place], bool]) -> Iterator[None]:
     """Inside the block, a part runs again only if `is_wanted` says so about the user's line that
     wraps it; otherwise its numbers are kept, as those of other operations."""
     places = Places(__name__)
-    reentrant, around = checkpoint.CheckpointFunction, getattr(checkpoint, _AROUND)
+    reentrant: Any = checkpoint.CheckpointFunction
+    around: Any = getattr(checkpoint, _AROUND, None)
 
     def is_kept() -> bool:
         place = places.running()
@@ -35,7 +37,6 @@ def recomputing(is_wanted: Callable[[Place], bool]) -> Iterator[None]:
     def generated(*args: Any, **kwargs: Any) -> Any:
         return iter([None]) if is_kept() else around(*args, **kwargs)
 
-    with temporarily(
-        checkpoint, CheckpointFunction=SimpleNamespace(apply=applied), **{_AROUND: generated}
-    ):
+    other = {} if around is None else {_AROUND: generated}
+    with temporarily(checkpoint, CheckpointFunction=SimpleNamespace(apply=applied), **other):
         yield
