@@ -26,7 +26,7 @@ from gradcheck_cli.judge import failing
 from gradcheck_cli.search import kinds
 from gradcheck_cli.search.box import element_name
 from gradcheck_cli.search.estimates import Answers
-from gradcheck_cli.truth.certified.ball_program import BallProgram
+from gradcheck_cli.truth.certified.ball_program import LARGEST, BallProgram
 from gradcheck_cli.truth.certified.enclose import Certificate, certify, certify_output
 
 _SLOPE_BITS = 4096
@@ -254,7 +254,8 @@ class PointTruth:
     def _slopes(self, name: str, place: tuple[int, int]) -> set[str]:
         """The one-sided slopes at a point where the chain of derivatives has no value: "finite" if
         those over 2^-400 and 2^-800 agree, "infinite" if they do not, "none" outside the domain,
-        "unknown" if they are not enclosed well enough."""
+        "unknown" if they are not enclosed well enough, or the value is beyond the range of float64:
+        such a function may be so steep that these steps are long."""
         from flint import arb
 
         from reference_engine.arithmetic.arbs import precision
@@ -262,6 +263,8 @@ class PointTruth:
         found = set()
         with precision(_SLOPE_BITS):
             here = self._moved_output(name, place, None)
+            if abs(here) > LARGEST:
+                return {"unknown"}
             for sign in (1, -1):
                 slopes = []
                 for bits in (_FAR, _NEAR):

@@ -50,6 +50,7 @@ LOST = ("gradient-inaccurate", "gradient-underflow-to-zero")
         ),
         ("exp(x)", -100.0, 0.0, 0.0, set()),
         ("x * x - 2 * x", 1.0000001, -1.0, 1e-7, set()),
+        ("exp2((0.5 + abs(maximum(x, 0))) ** (20 * x))", -100.0, inf, -inf, {"value-nonfinite"}),
     ],
 )
 def test_the_kinds_that_fail_at_a_point(
