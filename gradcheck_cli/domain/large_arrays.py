@@ -19,6 +19,6 @@ def parts(size: int) -> Iterator[slice]:
 
 
 def dot(one: Array, other: Array) -> float:
-    """The dot product by NumPy alone: the threads of BLAS would wait for each other over so little
-    work, for a hundred times as long as it takes."""
+    """The dot product by NumPy alone: on a busy machine, the threads of BLAS would wait for each
+    other over so little work."""
     return float(np.einsum("i,i", one, other))

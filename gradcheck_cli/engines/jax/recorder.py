@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend import source_info_util as source_info
 
-from gradcheck_cli.domain.dtypes import Array, as_numbers, joined
+from gradcheck_cli.domain.dtypes import Array, joined
 from gradcheck_cli.domain.evaluation import Phase
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
@@ -63,6 +63,7 @@ _COMPILED = ("jit", "pjit")
 JAX_FOLDER = os.path.dirname(jax.__file__) + os.sep
 """The folder of JAX itself: packages beside it may have names that begin with its own."""
 _ALONE = ("div",)  # primitives that are computed in another way beside others
+_numbers = Arrays().numpy  # floats in float64, exactly
 
 
 class _Conversions(Arrays):
@@ -306,9 +307,9 @@ class JaxRecorder:
     ) -> list[int]:
         name, params = equation.primitive.name, equation.params
         runs_alone = is_foreign(equation.primitive) or name in AS_THEY_WERE
-        low = partial(_results, equation.primitive, params, False)
+        low = partial(_results, equation.primitive, params)
         if self._in_numpy and not runs_alone:
-            low = partial(_without_compiling, equation)
+            low = partial(_in_numpy_or_unoptimised, equation)
         if not args:  # a constant
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
@@ -439,13 +440,15 @@ def _stored(jaxpr: Any, live: Sequence[Any], results: Sequence[bool]) -> set[Any
     )
 
 
-def _without_compiling(equation: Any, args: Sequence[Any]) -> list[Any]:
+def _in_numpy_or_unoptimised(equation: Any, args: Sequence[Any]) -> list[Any]:
     """The results by NumPy in float64, rounded to the dtypes of the run. If NumPy does not have the
     operation, JAX compiles it without optimising."""
     found = None if any(map(_is_key, args)) else _by_kernel(equation, list(map(_numbers, args)))
-    if found is None:
-        return _results(equation.primitive, equation.params, True, args)
-    return _rounded(equation, found)
+    if found is not None:
+        return _rounded(equation, found)
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
+    return _results(equation.primitive, equation.params, arrays, unoptimised=True)
 
 
 def _rounded(equation: Any, numbers: Sequence[Array]) -> list[Array]:
@@ -465,18 +468,13 @@ def _by_kernel(equation: Any, operands: Sequence[Array]) -> list[Array] | None:
         return None
 
 
-def _numbers(array: Any) -> Array:
-    return as_numbers(np.asarray(array))
-
-
 def _results(
-    primitive: Any, params: Mapping[str, Any], unoptimised: bool, args: Sequence[Any]
+    primitive: Any, params: Mapping[str, Any], args: Sequence[Any], unoptimised: bool = False
 ) -> list[Any]:
     with jax.enable_x64(True):  # the user's run in float64 is over by now
         call = _call(primitive, params)
         if unoptimised:
             call = Compiled(call, primitive.bind, UNOPTIMISED)
-            args = [jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
         found = call(*args)
     return list(found) if primitive.multiple_results else [found]
 
@@ -515,7 +513,7 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     given = list(map(np.asarray, _with_complex(equation, args)))
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
-    return list(map(_numbers, _results(equation.primitive, equation.params, False, arrays)))
+    return list(map(_numbers, _results(equation.primitive, equation.params, arrays)))
 
 
 def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
@@ -530,7 +528,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
         arrays = [jax.numpy.asarray(x) for x in operands]
     wider = wide_parameters(primitive.name, equation.params)
     try:
-        return list(map(_numbers, _results(primitive, wider, False, arrays)))
+        return list(map(_numbers, _results(primitive, wider, arrays)))
     except (TypeError, ValueError):
         return _plainly(equation, args)
 

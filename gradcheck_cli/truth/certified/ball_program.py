@@ -129,12 +129,11 @@ class BallProgram:
         """Whether the first operation without a value at `xs` takes a number beyond the range of
         float64: functions of balls give up at very large numbers, which are in their domain
         nevertheless."""
-        from reference_engine.arithmetic.balls import Ball, exactly
+        from reference_engine.arithmetic.balls import Ball
 
-        every = replace(self.program, outputs=tuple(range(len(self.program.nodes))))
-        given = {**self._given, **dict(zip(self.wrt, map(exactly, self.xs), strict=True))}
-        inputs = (given[name] for name in self.program.inputs)
-        values = _nodes(every, self._dtype, self.wrt).outputs(inputs, held=self._still)
+        nodes = _nodes(_with_every_output(self.program), self._dtype, self.wrt)
+        inputs = (self._given[name] for name in self.program.inputs)  # at `xs`, too
+        values = nodes.outputs(inputs, held=self._still)
         balls = [x.value.ravel().tolist() if isinstance(x, Ball) else [] for x in values]
         for node, mine in zip(self.program.nodes, balls, strict=True):
             if not all(map(has_value, mine)):
@@ -159,7 +158,7 @@ def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> li
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
     from reference_engine.arithmetic.balls import Ball, exactly
 
-    every = replace(rounded(program, dtype), outputs=tuple(range(len(program.nodes))))
+    every = _with_every_output(rounded(program, dtype))
     arrays = (np.asarray(values[name]) for name in program.inputs)
     inputs = [exactly(x) if x.dtype.kind == "f" else x for x in arrays]
     try:
@@ -168,6 +167,11 @@ def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> li
             return [_narrow_midpoints(x) if isinstance(x, Ball) else x for x in found]
     except (NotInBalls, Undecided):
         return None
+
+
+def _with_every_output(program: Program) -> Program:
+    """The program, which returns the values of all nodes."""
+    return replace(program, outputs=tuple(range(len(program.nodes))))
 
 
 def _narrow_midpoints(balls: Any) -> Array:

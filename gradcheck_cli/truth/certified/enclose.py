@@ -22,7 +22,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
-from gradcheck_cli.truth.certified.ball_program import BallProgram, has_value, operations
+from gradcheck_cli.truth.certified.ball_program import LARGEST, BallProgram, has_value, operations
 from gradcheck_cli.truth.certified.ties import Ties, around_jumps, groups, is_mild
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
@@ -253,7 +253,7 @@ class _Ziv(ABC):
                 if nowhere[i]:
                     finite = False
                 elif not is_number:  # an infinity stands for a number beyond the range of float64
-                    sure[i] = not abs(ball).lower() <= np.finfo(np.float64).max
+                    sure[i] = not abs(ball).lower() <= LARGEST
                     if sure[i]:
                         value[i], radius[i] = middle, 0.0
                 else:
