@@ -4,6 +4,7 @@ written."""
 from __future__ import annotations
 
 import gc
+import importlib
 import re
 import sys
 import traceback
@@ -262,20 +263,47 @@ and stage. By default Dynamo runs a function uncompiled after the eighth compila
 pass for a compiled function, or for a stage without errors."""
 
 
+_SETTINGS = (
+    (f"{_COMPILER}.config", "recompile_limit", MOST_COMPILED),
+    ("torch._functorch.config", "donated_buffer", False),
+)
+_OF_CALLER: dict[tuple[str, str], Any] = {}  # settings that `compile_as_often_as_asked` replaced
+
+
+def compile_as_often_as_asked() -> None:
+    """Make Dynamo compile a function up to MOST_COMPILED times, and compiled code keep what its
+    backward pass reads, until the end of `settings_of_compiler_restored`. By default
+    `torch.compile` frees some of it, which rules out a second backward pass."""
+    for module, name, value in _SETTINGS:
+        config = importlib.import_module(module)
+        now = getattr(config, name)
+        if now != value:  # to change a setting takes as long as a small layer does
+            _OF_CALLER.setdefault((module, name), now)
+            setattr(config, name, value)
+
+
 def as_often_as_asked(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
-    """`around`, in which Dynamo compiles a function up to MOST_COMPILED times and compiled code
-    keeps what its backward pass reads. By default `torch.compile` frees some of it, which rules out
-    a second backward pass."""
-    return _as_often_as_asked(around) if is_at_hand() else around
+    """`around`, with `compile_as_often_as_asked` if the compiler is at hand."""
+    if not is_at_hand():
+        return around
+    compile_as_often_as_asked()
+    return _with_dispatch_restored(around)
 
 
 @contextmanager
-def _as_often_as_asked(around: AbstractContextManager[Any]) -> Iterator[None]:
-    from torch._dynamo import config as tracing
-    from torch._functorch import config as differentiation
+def settings_of_compiler_restored() -> Iterator[None]:
+    """Restore at the end the caller's settings that `as_often_as_asked` replaced in the block."""
+    try:
+        yield
+    finally:
+        while _OF_CALLER:
+            (module, name), value = _OF_CALLER.popitem()
+            setattr(importlib.import_module(module), name, value)
 
-    often = tracing.patch(recompile_limit=MOST_COMPILED)
-    with dispatch_restored(), often, differentiation.patch(donated_buffer=False), around:
+
+@contextmanager
+def _with_dispatch_restored(around: AbstractContextManager[Any]) -> Iterator[None]:
+    with dispatch_restored(), around:
         yield
 
 

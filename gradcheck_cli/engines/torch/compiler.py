@@ -29,6 +29,7 @@ from gradcheck_cli.engines.kit.walker import Call
 from gradcheck_cli.engines.torch.compiled import (
     MOST_COMPILED,
     clock_stands_still,
+    compile_as_often_as_asked,
     dispatch_restored,
 )
 from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
@@ -44,12 +45,9 @@ def set_up() -> None:
     reads, and a function may be compiled as often as needed. Compilation starts no processes, which
     cost more than small functions do. Random numbers are PyTorch's, and the time limit of a spec
     stops while the compiler works."""
-    from torch._dynamo import config as tracing
-    from torch._functorch import config as differentiation
     from torch._inductor import config as inductor
 
-    tracing.recompile_limit = MOST_COMPILED
-    differentiation.donated_buffer = False
+    compile_as_often_as_asked()
     inductor.compile_threads = 1
     inductor.fallback_random = True
     clock_stands_still()

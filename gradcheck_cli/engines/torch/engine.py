@@ -16,7 +16,13 @@ from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import custom_gradients
-from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
+from gradcheck_cli.engines.torch.compiled import (
+    COMPILED_AUTOGRAD,
+    INDUCTOR,
+    STAGES,
+    at_stage,
+    settings_of_compiler_restored,
+)
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
 from gradcheck_cli.engines.torch.device_setup import placed
 from gradcheck_cli.engines.torch.framework import Torch
@@ -115,6 +121,7 @@ class TorchEngine(LoweredEngine):
             stack.enter_context(torch.enable_grad())
             for kind in {"cpu", self.placement.kind}:
                 stack.enter_context(torch.autocast(kind, enabled=False))
+            stack.enter_context(settings_of_compiler_restored())
             stack.enter_context(super().plainly())
             yield
 

@@ -219,3 +219,26 @@ def test_a_users_compiled_layer_is_compiled_once_for_each_dtype(derivatives_too:
     assert report.passed
     assert seen == [torch.float32, torch.float64]
     assert any("another memory layout" in note for note in report.results[0].notes)
+
+
+def test_the_settings_of_the_compiler_are_changed_once_a_check_and_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from torch._dynamo import config
+
+    before, seen, changes = config.recompile_limit, set[int](), []
+    change = type(config).__setattr__
+
+    def counted(self: Any, name: str, value: object) -> None:
+        changes.append(name)
+        change(self, name, value)
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        seen.add(config.recompile_limit)
+        return torch.sin(x)
+
+    monkeypatch.setattr(type(config), "__setattr__", counted)
+    assert check(layer, torch.ones(2), order=2).passed
+    assert before != compiled.MOST_COMPILED
+    assert (config.recompile_limit, seen) == (before, {compiled.MOST_COMPILED})
+    assert changes.count("recompile_limit") <= 4  # derivatives and behaviour, to and fro
