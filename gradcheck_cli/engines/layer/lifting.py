@@ -310,7 +310,10 @@ class _LayerLifting(_Lifting):
         output = parts[0]
         if not isinstance(output, Symbol):
             raise NotLifted("no operation that was seen leads from an input to the output")
-        return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
+        program, constants = self._writer.program(output), self._writer.constants
+        # the program may read no entry of what an island returned
+        islands = tuple(island for island in self._islands if island.value in constants)
+        return Lifted(program, constants, islands)
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
         """The step with its masks fixed at the point, as indices are; otherwise the first terms of

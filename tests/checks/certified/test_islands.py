@@ -251,3 +251,13 @@ def test_an_island_with_more_results_nearby_is_not_lifted() -> None:
 
 def test_an_island_without_an_input_is_not_lifted() -> None:
     assert examined(noisy, {"x": np.ones((1, 0, 3))}).failure is None
+
+
+def test_an_island_of_whose_result_no_entry_is_used_is_dropped() -> None:
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        unused = torch.linalg.eigvals(x).real[:0]
+        return torch.cat([unused, torch.sin(x).ravel()])
+
+    report = check(layer, torch.tensor([[2.0, 1.0], [0.5, 3.0]]), dtypes="float64", order=2)
+    assert report.passed
+    assert not report.results[0].notes  # such as that there is no certified truth
