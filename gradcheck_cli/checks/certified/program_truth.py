@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from gradcheck_cli.domain.thresholds import WRITTEN_EXACTLY
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.truth import compute
-from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray, EnclosedProducts
 from gradcheck_cli.truth.difference_curve import curve
 from gradcheck_cli.truth.formulas.directional_program import directional
 from gradcheck_cli.truth.layers.callables import projected
@@ -59,6 +60,7 @@ class ProgramTruth:
         self._leaves = {word: name for name, word in self.words.items()}
         self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
         self._second: dict[object, Truth] = {}  # by the numbers of a Hessian
+        self._bent: dict[tuple[bytes, str, bytes], dict[str, EnclosedArray]] = {}
         self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
 
     def truth(
@@ -125,13 +127,30 @@ class ProgramTruth:
         derivative.origin = self.origin
         return derivative
 
-    def products(self, again: bool = False) -> EnclosedProducts:
-        """Enclosed products with the layer's Jacobian in the highest precision, by words. If
-        `again`, they will be differentiated. Raises TooManyNumbers."""
+    def bent(self, row: Array, leaf: str, along: Array) -> dict[str, EnclosedArray]:
+        """The Hessian of row @ output times `along` (n,), a direction of one leaf, in the highest
+        precision: an enclosure (n,) for each differentiable leaf, computed once for all
+        compositions. Raises TooManyNumbers, and Undecided and NotInBalls as `EnclosedProducts`
+        does."""
+        key = row.tobytes(), leaf, along.tobytes()
+        if key not in self._bent:
+            found = self._twice.bent(row, {self.words[leaf]: along})
+            self._bent[key] = {name: found[self.words[name]] for name in self._moving}
+        return self._bent[key]
+
+    @cached_property
+    def _twice(self) -> EnclosedProducts:
+        return self._products(self.radii_of_second)
+
+    def products(self) -> EnclosedProducts:
+        """Enclosed products with the layer's Jacobian in the highest precision, by words. Raises
+        TooManyNumbers."""
+        return self._products(self.radii)
+
+    def _products(self, radii: Mapping[str, Array] | None) -> EnclosedProducts:
         leaves = self.layer.highest.leaves
         values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
         moving = tuple(self.words[name] for name in self._moving)
-        radii = self.radii_of_second if again else self.radii
         return EnclosedProducts(self.program, {**values, **self.constants}, moving, radii)
 
     def _compute(

@@ -27,13 +27,12 @@ def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> E
     radius; nothing if the program is too large or at a jump."""
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
-    words, found = program.words, {}
+    found = {}
     try:
-        products = program.products(again=True)
         for second, along in directions.items():
-            columns = [products.bent(row, {words[second]: u}) for u in along]
+            columns = [program.bent(row, second, u) for u in along]
             for first in directions:
-                parts = [column[words[first]] for column in columns]
+                parts = [column[first] for column in columns]
                 found[first, second] = EnclosedArray(
                     np.stack([part.value for part in parts], axis=1),
                     np.stack([slack_of(part) for part in parts], axis=1),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.second_order.enclosed_hessian import (
@@ -16,6 +18,8 @@ from gradcheck_cli.checks.second_order.enclosed_hessian import (
 )
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.formula import Argument, parse
+from gradcheck_cli.testing.api import check
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
 from tests.checks.making import bound_layer
 
 X = np.linspace(-1.5, 2.0, 8)
@@ -43,3 +47,19 @@ def test_terms_that_cancel_take_more_bits(
     assert is_settled(found)
     exact = np.diag(second(X))[:, :2]
     assert np.all(np.abs(found["x", "x"].value - exact) <= found["x", "x"].radius)
+
+
+def test_compositions_share_what_was_enclosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[str, ...]] = []
+    bent = EnclosedProducts.bent
+
+    def counted(self: EnclosedProducts, cotangent: Array, tangents: Mapping[str, Array]) -> Any:
+        runs.append(tuple(tangents))
+        return bent(self, cotangent, tangents)
+
+    monkeypatch.setattr(EnclosedProducts, "bent", counted)
+    x = torch.linspace(-1, 2, 1200, dtype=torch.float64).reshape(20, 60)
+    report = check(lambda x: torch.sin(x @ x.T), x, order=2, dtypes="float64")
+    assert report.passed
+    assert len({check.mode for check in report.results[0].checks if "-over-" in check.mode}) == 4
+    assert len(runs) == 2  # one for each direction
