@@ -109,7 +109,7 @@ _RANGES = {
     "erfc": (_in_float64(scipy.special.erfc), -9.0, 9.0),
     "lgamma": (_in_float64(scipy.special.gammaln), 1e-30, 1e30),
     "digamma": (_in_float64(scipy.special.psi), 1e-30, 1e30),
-    "reciprocal": (lambda x: 1 / x, 1e-30, 1e30),
+    "reciprocal": (lambda x: 1 / x, 1.2e-38, 2.0**101),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30),
 }
 _IN_JAX = {
@@ -142,6 +142,9 @@ def functions(engine: str) -> Mapping[str, Function]:
             of_1 = 1.0 if name.endswith("gamma") else 0.0
             piece = replace(whole, low=ends[0], high=ends[1], within=within, at_least=of_1)
             found[f"{name} from {least:g} to {most:g}"] = piece
+    if "reciprocal" in found:  # its rule allows for two smallest normal numbers more there
+        far = {"low": 2.0**101, "high": 2.0**126, "within": 4.25, "at_least": 2.0**-103}
+        found["reciprocal beyond 2^101"] = replace(found["reciprocal"], **far)
     kernel, path = ("pow", "numpy.power") if engine == "jax" else ("Pow", "math.pow")
     for p in _POWERS:
         how: Any = {"of": (p,), "several": True}
@@ -188,7 +191,8 @@ def numbers(one: Function, dtype: str, every: int) -> Iterator[np.ndarray]:
         first, last = (int(end.view(np.int32)) for end in (low, high))
         for begin in range(first, last + 1, _CHUNK * every):
             bits = np.arange(begin, min(begin + _CHUNK * every, last + 1), every, dtype=np.int32)
-            yield np.float32(sign) * bits.view(np.float32)
+            x = np.float32(sign) * bits.view(np.float32)
+            yield x[(x >= one.low) & (x <= one.high)]
 
 
 def _numpy_dtype(dtype: str) -> Any:

@@ -35,7 +35,10 @@ to spare."""
 _STEEP = 256.0
 """The exponent from which a power of float64 is not worse for larger ones: measured up to 10^6."""
 _ROUGH = 2.0**25
-"""Times the smallest normal number: below that a correction of half the digits is flushed."""
+"""Times the smallest normal number: below that a correction of half the digits is flushed, which
+costs no more than the smallest normal number. At all float32 numbers, TensorFlow's reciprocals are
+off by 1.73 ulps down to 2^-103, and below that by one smallest normal number at most, beside
+these."""
 
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Rule)

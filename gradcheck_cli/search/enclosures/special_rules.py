@@ -75,9 +75,11 @@ def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
     e, far = error_of(x), np.maximum(x.hi, 0)
     ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
     measured = rounding.measured_over(x)
-    own = np.where(np.isfinite(measured), measured, 8 * rounding.unit * (1 + far) ** 2)
-    d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + own)
-    return library(rounding, x, _tails(ends, far), d, np.zeros(d.shape), within=(0.0, 2.0))
+    elsewhere = 8 * rounding.unit * (1 + far) ** 2 + rounding.library
+    own = np.where(np.isfinite(measured), measured, elsewhere)
+    d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)))
+    zero = np.zeros(d.shape)
+    return library(rounding, x, _tails(ends, far), d, zero, within=(0.0, 2.0), own=own)
 
 
 def _tails(ends: tuple[Bounds, Bounds], far: Bounds) -> tuple[Bounds, Bounds]:
