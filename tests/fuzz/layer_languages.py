@@ -145,7 +145,79 @@ class Jax:
         return _answers(*(np.asarray(part).astype(np.float64) for part in (value, gradient)))
 
 
-LANGUAGES: Mapping[str, Callable[[], Torch | Jax]] = {"torch": Torch, "jax": Jax}
+class TensorFlow:
+    """Layers that work along their last axis, so that many points are one call."""
+
+    unary = (
+        *("tf.exp({})", "tf.math.log({})", "tf.sqrt({})", "tf.tanh({})", "tf.sigmoid({})"),
+        *("tf.math.softplus({})", "tf.sin({})", "tf.cos({})", "tf.abs({})", "tf.nn.relu({})"),
+        *("({})**2", "({})**3", "1/({})", "tf.math.erf({})", "tf.math.expm1({})"),
+        *("tf.nn.silu({})", "tf.nn.gelu({})", "tf.nn.elu({})", "tf.math.log_sigmoid({})"),
+        *("tf.nn.gelu({}, approximate=True)", "tf.math.log1p({})", "tf.math.rsqrt({})"),
+        *("tf.nn.softmax({})", "tf.nn.log_softmax({})", "tf.nn.leaky_relu({}, 0.1)"),
+        *(
+            "tf.nn.bias_add(tf.tensordot({}, tf.cast(W, x.dtype), 1)[None], b)[0]",
+            "tf.clip_by_value({}, -0.5, 2.0)",
+        ),
+        *("tf.cumsum({}, -1)", "({}) - tf.reduce_mean({}, -1, keepdims=True)", "({}) * w"),
+        *("({}) / (1 + tf.reduce_sum(tf.abs({}), -1, keepdims=True))", "tf.square({})"),
+        *("({}) + b", "tf.reverse({}, [-1])", "tf.where(({}) > 0.5, {}, ({}) * ({}))"),
+        "tf.reduce_logsumexp({}, -1, keepdims=True) - ({})",
+        "tf.reduce_max({}, -1, keepdims=True) - ({})",
+        *("tf.concat([{}, {}], -1)[..., :3]", "tf.minimum({}, w)", "tf.maximum({}, b)"),
+        *("tf.nn.selu({})", "tf.nn.softsign({})", "tf.math.atan2({}, w)", "tf.pow({}, 1.5)"),
+        *("tf.math.xlogy({}, w)", "tf.cosh({})", "tf.asinh({})", "tf.math.divide_no_nan(w, {})"),
+        "tf.nn.l2_normalize({}, -1)",
+    )
+    binary = ("({}) + ({})", "({}) - ({})", "({}) * ({})", "({}) / ({})", "tf.maximum({}, {})")
+    whole = (
+        *("tf.reduce_sum({}, -1)", "tf.reduce_mean({}, -1)", "tf.reduce_logsumexp({}, -1)"),
+        *(
+            "tf.reduce_max({}, -1)",
+            "({})[..., 1]",
+            "tf.reduce_sum(({}) * w, -1)",
+            "tf.norm({}, axis=-1)",
+        ),
+        *(
+            "tf.reduce_sum(({})**2, -1)",
+            "tf.math.reduce_variance({}, -1)",
+            "tf.reduce_prod({}, -1)",
+        ),
+        *(
+            "tf.math.reduce_std({}, -1)",
+            "tf.tensordot({}, tf.cast(w, x.dtype), 1)",
+            "tf.nn.moments({}, [-1])[1]",
+        ),
+        "tf.nn.softmax_cross_entropy_with_logits(tf.zeros_like({}) + w, {})",
+    )
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._tf = tf
+
+    def names(self, dtype: str) -> dict[str, Any]:
+        """Lists take the dtype of what they are combined with."""
+        return {"tf": self._tf, **_ARRAYS}
+
+    def answers(self, text: str, numbers: Array, dtype: str) -> Answers:
+        """The results of a layer at points (N, 3)."""
+        tf = self._tf
+        layer = eval(f"lambda x: {text}", self.names(dtype))
+        x = tf.cast(tf.constant(numbers), dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = layer(x)
+        gradient = tape.gradient(value, x, output_gradients=tf.ones_like(value))
+        gradient = tf.zeros_like(x) if gradient is None else gradient
+        return _answers(*(tf.cast(part, "float64").numpy() for part in (value, gradient)))
+
+
+LANGUAGES: Mapping[str, Callable[[], Torch | Jax | TensorFlow]] = {
+    "torch": Torch,
+    "jax": Jax,
+    "tensorflow": TensorFlow,
+}
 
 
 def _answers(value: Array, gradient: Array) -> Answers:

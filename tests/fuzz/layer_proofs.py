@@ -1,6 +1,7 @@
-"""Attacks on proofs about layers of PyTorch and JAX: layers of random operations are searched, and
-inside each domain that is called free of a kind of failure, the layer itself is run at random and
-extreme points. One that fails in that kind is a counterexample: a bug of the worst sort.
+"""Attacks on proofs about layers of PyTorch, JAX and TensorFlow: layers of random operations are
+searched, and inside each domain that is called free of a kind of failure, the layer itself is run
+at random and extreme points. One that fails in that kind is a counterexample: a bug of the worst
+sort.
 
     python -m tests.fuzz.layer_proofs [--engine E] [--layers N] [--points N] [--seed N]
 

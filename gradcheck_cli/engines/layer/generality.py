@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 OTHER_DTYPE = "the layer runs other operations in float64"
@@ -68,3 +71,16 @@ def refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: Fl
         raise NotLifted(
             "a number of its own differs between float64 and the dtype, or between two calls"
         )
+
+
+@contextmanager
+def in_one_thread(refuse: Callable[[str], None]) -> Iterator[None]:
+    """Refuse layers that start threads inside the block: operations in threads are not seen."""
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        refuse("nothing is proven about a layer that starts threads")
+        start(thread)
+
+    with temporarily(threading.Thread, start=noted):
+        yield

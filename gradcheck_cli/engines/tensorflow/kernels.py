@@ -179,6 +179,18 @@ def _channels_last(y: Any, data_format: Any) -> Any:
     )
 
 
+def _bias_add(x: Any, bias: Any, data_format: Any = "NHWC", **how: Any) -> Any:
+    if _text(data_format).startswith("NC"):
+        bias = row("reshape")(bias, shape=(-1, *(1 for _ in x.shape[2:])))
+    return row("add")(as_floating(x), as_floating(bias))
+
+
+def _bias_gradient(bars: Any, data_format: Any = "NHWC", **how: Any) -> Any:
+    channels = 1 if _text(data_format).startswith("NC") else bars.ndim - 1
+    axes = tuple(axis for axis in range(bars.ndim) if axis != channels)
+    return row("sum")(as_floating(bars), axis=axes, keepdims=False)
+
+
 def _text(attribute: Any) -> str:
     return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
 
@@ -382,7 +394,7 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matmul),
     "AddN": _sum_of,
     "IsFinite": exact.finite,
-    "BiasAdd": _numbers("add"),
+    **{"BiasAdd": _bias_add, "BiasAddGrad": _bias_gradient},
     "Cast": lambda x, **how: as_floating(x),
     "ClipByValue": exact.clamped,
     "DivNoNan": _no_nan("divide"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import ALIGNMENT, Array, Values, ValuesOrNone, aligned
 from gradcheck_cli.domain.layer import LARGE, MANY, Leaf
+from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.program_vjp import ProgramVJP, Pulled
@@ -455,6 +456,13 @@ class TensorFlowSubject(LayerSubject):
         from gradcheck_cli.engines.tensorflow.layer_recorder import TensorFlowLayerRecorder
 
         return TensorFlowLayerRecorder()
+
+    def gradient_program(
+        self, narrow: Any, searched: Sequence[str], points: Sequence[Values]
+    ) -> GradientProgram:
+        from gradcheck_cli.engines.tensorflow.layer_program import layer_program
+
+        return layer_program(self, narrow, searched, points)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.tensorflow.casts import casts_in_passes

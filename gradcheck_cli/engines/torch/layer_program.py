@@ -9,9 +9,8 @@ differ, is looked for and refused.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.layer.generality import (
     OTHER_DTYPE,
     OTHER_INPUTS,
+    in_one_thread,
     program_or_reason,
     refuse_effects,
     refuse_other_numbers,
@@ -33,7 +33,6 @@ from gradcheck_cli.engines.layer.generality import (
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.calls import tensors, written_positions
 from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
 from gradcheck_cli.engines.torch.kernels import RANDOM
@@ -152,7 +151,7 @@ def _without_numbers(subject: LayerSubject) -> list[Signature]:
                 raise NotLifted("an input keeps its numbers")
         leaves = [subject.primal(leaf.name, inputs) for leaf in subject.leaves]
         try:
-            with mode, calls.in_one_thread():
+            with mode, in_one_thread(calls.refuse):
                 _passes(subject, inputs, rows, watch, leaves, calls)
         finally:
             if calls.refusal:
@@ -320,17 +319,8 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.refusal = ""
 
-    @contextmanager
-    def in_one_thread(self) -> Iterator[None]:
-        """Refuse layers that start threads, because modes do not see operations in threads."""
-        start = threading.Thread.start
-
-        def noted(thread: threading.Thread) -> None:
-            self.refusal = "nothing is proven about a layer that starts threads"
-            start(thread)
-
-        with temporarily(threading.Thread, start=noted):
-            yield
+    def refuse(self, reason: str) -> None:
+        self.refusal = reason
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         owner = getattr(func, "__self__", None)  # the property, for `__get__` and `__set__`

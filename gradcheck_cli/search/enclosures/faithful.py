@@ -49,8 +49,8 @@ select_n sign sin sinh slice sort split sqrt square squeeze stack stop_gradient 
 transpose unstack
 """
 _TENSORFLOW = """
-Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e
-BesselI1 BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Conv2D Conv2DBackpropFilter
+Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
+BesselI1e BiasAdd BiasAddGrad BroadcastTo Cast ClipByValue ConcatV2 Conv2D Conv2DBackpropFilter
 Conv2DBackpropInput Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu EluGrad Equal Erf Erfc
 Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity Inv InvGrad IsFinite
 LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogMatrixDeterminant LogSoftmax LogicalAnd
