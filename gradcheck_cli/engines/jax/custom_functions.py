@@ -12,13 +12,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.custom_derivatives import linear_call_p
 from jax.extend.core.primitives import linear_solve_p
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
-from gradcheck_cli.engines.jax.implicit import LINEAR, ROOT, Broken, broken_promise
+from gradcheck_cli.engines.jax.implicit import LINEAR, ROOT, TRANSPOSED, Broken, broken_promise
 from gradcheck_cli.engines.jax.trees import is_complex, key_of_entry
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.jax.wide import Pure, Unrolled, equations
@@ -35,7 +36,8 @@ _CUT = "stop_gradient"
 
 _OF_CUSTOM_GRADIENT = "custom_gradient.<locals>.wrapped_fun"
 _KINDS = (jax.custom_vjp, jax.custom_jvp)
-_RULES = (CUSTOM_JVP, CUSTOM_VJP, LINEAR)
+_PRIMITIVES = {LINEAR: linear_solve_p, TRANSPOSED: linear_call_p}
+_RULES = (CUSTOM_JVP, CUSTOM_VJP, *_PRIMITIVES)
 
 
 class _Enough(Exception):
@@ -46,8 +48,8 @@ class _Enough(Exception):
 class _Call:
     """A call of a custom function. `values` are its flattened arguments, `names` their names, and
     `paths` lead to them in the argument with the number in `indices`; `through` has the leaves of
-    the layer that each depends on. `broken`: a call of `custom_root` or `custom_linear_solve`, by
-    the name of the function."""
+    the layer that each depends on. `broken`: a call that breaks the promise
+    of an `implicit` function, by the name of the function."""
 
     function: Any
     args: tuple[Any, ...]
@@ -165,15 +167,16 @@ def _recording_calls(calls: list[_Call]) -> Iterator[None]:
         if broken is not None and len(calls) < MOST_CALLS:
             calls.append(_Call(name, tuple(args), {}, places.running(), broken=broken))
 
-    def solved(*args: Any, **params: Any) -> Any:
-        found = solve(*args, **params)
+    def looked_at(name: str, bind: Callable[..., Any], *args: Any, **params: Any) -> Any:
+        found = bind(*args, **params)
         if not depth:
-            look_at(LINEAR, found, args)
+            look_at(name, found, args)
         return found
 
-    solve = linear_solve_p.bind
     with ExitStack() as stack:
-        stack.enter_context(temporarily(linear_solve_p, bind=solved))
+        for name, primitive in _PRIMITIVES.items():
+            bind = partial(looked_at, name, primitive.bind)
+            stack.enter_context(temporarily(primitive, bind=bind))
         for kind in _KINDS:
             call = _method(partial(watched, kind))
             stack.enter_context(temporarily(kind, __call__=call))

@@ -1,5 +1,5 @@
-"""Calls of `jax.lax.custom_root` and `jax.lax.custom_linear_solve`. Their derivatives hold only if
-the functions that the user gives to them keep a promise that JAX does not check."""
+"""Calls of `jax.lax.custom_root`, `custom_linear_solve` and `linear_call`. Their derivatives hold
+only if the functions that the user gives to them keep a promise that JAX does not check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.tracebacks import where_it_runs
 
-ROOT, LINEAR = "custom_root", "custom_linear_solve"
+ROOT, LINEAR, TRANSPOSED = "custom_root", "custom_linear_solve", "linear_call"
+_RULES = {ROOT: "tangent_solve", LINEAR: "solve", TRANSPOSED: "fun_transpose"}
 _WITHIN = 4  # frames between JAX's function and what it calls
 
 Numbers = Callable[[Any], Any]
@@ -40,9 +41,9 @@ def broken_promise(name: str, results: Sequence[Any], of: Numbers) -> Broken | N
     if frame is None:
         return None
     given = frame.f_locals
-    if of_a_library(_module_of(given["tangent_solve" if name == ROOT else "solve"])):
+    if of_a_library(_module_of(given[_RULES[name]])):
         return None
-    look = _of_root if name == ROOT else _of_linear
+    look = {ROOT: _of_root, LINEAR: _of_linear, TRANSPOSED: _of_transposed}[name]
     return where_it_runs(lambda: look(given, results, of), None)
 
 
@@ -105,6 +106,17 @@ def _of_linear(given: dict[str, Any], results: Sequence[Any], of: Numbers) -> Br
         return None
     said = "`vecmat(transpose_solve(vecmat, c))` is {} where `c` is {}".format(*off)
     return Broken(solve, f"`transpose_solve` does not solve the transposed equation: {said}")
+
+
+def _of_transposed(given: dict[str, Any], results: Sequence[Any], of: Numbers) -> Broken | None:
+    residual, linear, rule = given["residual_args"], given["linear_args"], given["fun_transpose"]
+    y_bar = _drawn(jax.tree.unflatten(given["out_tree"](), results))
+    (right,) = jax.linear_transpose(lambda x: given["fun"](residual, x), linear)(y_bar)
+    off = _difference(rule(residual, y_bar), right, of, _flat(right, of))
+    if off is None:
+        return None
+    said = "an entry of its result is {}, and {} by the transpose of `fun`".format(*off)
+    return Broken(rule, f"`fun_transpose` is not the transpose of `fun`: {said}")
 
 
 def _without_aux(result: Any, given: dict[str, Any]) -> Any:

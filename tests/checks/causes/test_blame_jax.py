@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.custom_derivatives import linear_call
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
@@ -384,9 +385,30 @@ def _solution(wrong: str = "", **how: Any) -> Any:
     return layer
 
 
+def _scaled(transpose: Any) -> Any:
+    def layer(x: Any) -> Any:
+        scale = jnp.array([[1.0, 2.0], [0.5, -1.0]], x.dtype)
+        return linear_call(lambda a, x: jnp.cos(a) @ x, transpose, scale, jnp.sin(x))
+
+    return layer
+
+
+def transposed(a: Any, y_bar: Any) -> Any:
+    return jnp.cos(a).T @ y_bar
+
+
+def not_transposed(a: Any, y_bar: Any) -> Any:
+    return jnp.cos(a) @ y_bar
+
+
 @pytest.mark.parametrize(
     ("layer", "says", "text"),
     [
+        (
+            _scaled(not_transposed),
+            "`fun_transpose` is not the transpose of `fun`",
+            "jnp.cos(a) @ y_bar",
+        ),
         (
             _root(tangent_multiplied),
             "`tangent_solve` does not solve its equation",
@@ -417,7 +439,14 @@ def test_a_function_that_breaks_what_an_implicit_derivative_relies_on(
 
 
 @pytest.mark.parametrize(
-    "layer", [_root(tangent_solved), _solution(), _solution(symmetric=True), jax.vmap(_solution())]
+    "layer",
+    [
+        _root(tangent_solved),
+        _solution(),
+        _solution(symmetric=True),
+        jax.vmap(_solution()),
+        _scaled(transposed),
+    ],
 )
 def test_implicit_derivatives_whose_promises_are_kept(layer: Any) -> None:
     x = jnp.array([[0.7, 2.5], [1.1, -0.4]])
