@@ -123,7 +123,13 @@ class SecondOrderCauses:
     def _find_wrong_calls(self, alone: Alone) -> Iterator[tuple[CustomCall, Errors]]:
         rng = np.random.default_rng(len(self._subject.outputs))
         row = rng.standard_normal(output_size(self._subject))
-        calls = executed(self._subject.record(row))
+        try:
+            recording = self._subject.record(row)
+        except Exception as error:  # the layer does not run while recorded, as with sparse arrays
+            raise_if_internal(error)
+            self._notes.append(f"its operations could not be examined: {one_line(error)}")
+            return
+        calls = executed(recording)
         nearest = list(islice(calls, 2))
         if len(nearest) == 1:
             yield nearest[0], frozenset(product(SECOND, BY_THEMSELVES))

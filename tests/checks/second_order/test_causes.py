@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -159,6 +160,21 @@ def test_the_only_operation_of_a_layer_is_not_examined_again(
     (found,) = [one for one in answer.findings if one.severity == "error"]
     assert found.code == "GC201"
     assert found.message.endswith("in isolation, `aten.sinc` is wrong, too")
+
+
+def test_a_layer_that_cannot_be_recorded_has_its_finding() -> None:
+    """The gradient of sparse values has no graph: PyTorch loses the mixed second derivative."""
+
+    def layer(v: Any, x: Any) -> Any:
+        places = torch.tensor([[0, 1, 1], [0, 0, 1]])
+        return torch.sparse.mm(torch.sparse_coo_tensor(places, v, (2, 2)), x)
+
+    values = {"v": np.array([0.5, -1.2, 2.0]), "x": np.array([[1.5], [-0.7]])}
+    answer = examined(layer, values, modes=SECOND)
+    assert answer.failure is None
+    (found,) = [one for one in answer.findings if one.severity == "error"]
+    assert (found.code, found.input) == ("GC106", "x.v")
+    assert any("its operations could not be examined" in note for note in answer.notes)
 
 
 class Flat(torch.autograd.Function):
