@@ -379,20 +379,25 @@ class WrongGradients:
         return abs(found - worst.truth) > least if declared.any and bar <= least else None
 
     def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
-        """The first wrong call of each function, as one `_Wrong` for each wrong argument."""
+        """The wrong calls of each function that reach further leaves than those before, as one
+        `_Wrong` for each wrong argument."""
         if mode in self._of_mode:
             return self._of_mode[mode]
         calls = self._subject.functions()
         meant = {design.function for design in self._designs}
-        by_function: dict[str, tuple[_Wrong, ...]] = {}
+        found: list[tuple[_Wrong, ...]] = []
+        reached: dict[str, frozenset[str]] = {}  # by the wrong calls of each function
         for call in in_time(calls, self.notes):
-            if call.name in by_function or not call.moving or call.name in meant:
+            known = reached.get(call.name)
+            is_new = known is None or not call.reaches <= known
+            if not is_new or not call.moving or call.name in meant:
                 continue
             wrong = self._wrong_arguments(call, mode)
             if wrong:
-                by_function[call.name] = wrong
-        self._of_mode[mode] = list(by_function.values())
-        return self._of_mode[mode]
+                found.append(wrong)
+                reached[call.name] = call.reaches | (known or frozenset())
+        self._of_mode[mode] = found
+        return found
 
     def _cause_by_uncutting(self, finding: Finding) -> Cause | None:
         """The cause if the entry is right without one call that cuts the graph."""

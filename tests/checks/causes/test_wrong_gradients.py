@@ -244,6 +244,25 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
     )
 
 
+def test_a_function_that_is_called_for_each_input_is_named_for_each() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return WrongSin.apply(x) * WrongSin.apply(w)
+
+    found = wrong(layer, {"x": [0.3, 1.0], "w": [0.5, -0.7]})
+    assert {one.input: one.cause and one.cause.text for one in found} == {
+        "x": "g * torch.sin(x)",
+        "w": "g * torch.sin(x)",
+    }
+    assert all(one.fix and one.fix.after == "g * torch.cos(x)" for one in found)
+
+
+class WrongSin(Sin):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.sin(x)
+
+
 class TwoReturns(Sin):
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
