@@ -33,7 +33,8 @@ DATA_MOVEMENT = frozenset(
         *("MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixSetDiagV3", "ReverseV2"),
         *("Roll", "Split", "SplitV", "DiagPart", "Diag", "ConjugateTranspose"),
         *("TensorScatterUpdate", "DepthToSpace", "SpaceToDepth", "MirrorPad", "ReverseSequence"),
-        *("SpaceToBatchND", "BatchToSpaceND", "DynamicPartition", "ParallelDynamicStitch"),
+        *("SpaceToBatchND", "BatchToSpaceND", "DynamicPartition", "DynamicStitch"),
+        *("ParallelDynamicStitch", "EnsureShape", "Fill"),
     ]
 )
 """Operations that move numbers, and fill the remaining places with zeros."""
@@ -43,13 +44,14 @@ EXACT_SELECTIONS = frozenset(
 )
 """Other operations that do not round: they do more than move numbers."""
 
-SHAPES = frozenset(
-    ["Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch", "EnsureShape"]
-)
+SHAPES = frozenset(["Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"])
 """Operations that read shapes, but no numbers of an array."""
 
 ZEROS = frozenset(["ZerosLike", "OnesLike", "Fill", "Const", "Range", "LinSpace", "Empty"])
 """Operations that make constant arrays. No computation produced the zeros in them."""
+
+OF_NUMBERS = frozenset(["Fill", "Range", "LinSpace"])
+"""Those whose arguments may be computed numbers."""
 
 
 def _numbers(name: str) -> Kernel:

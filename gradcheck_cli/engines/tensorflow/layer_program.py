@@ -43,7 +43,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
-from gradcheck_cli.engines.tensorflow.kernels import POINTWISE, ROWS, SHAPES, ZEROS
+from gradcheck_cli.engines.tensorflow.kernels import OF_NUMBERS, POINTWISE, ROWS, SHAPES, ZEROS
 from gradcheck_cli.engines.tensorflow.layer_recorder import TensorFlowLayerRecorder
 
 _FOLDER = str(Path(tf.__file__).parent)
@@ -53,11 +53,9 @@ _RIGHT = frozenset((("tensorflow.python.ops.nn_impl", "swish_impl"),))
 _RIGHT_STOPS = frozenset(("reduce_logsumexp", "moments"))
 """TensorFlow's own functions that stop a derivative where it is 0."""
 _STOP, _READ = "StopGradient", "ReadVariableOp"
-_SAME_ARRAY = frozenset(("Identity", "IdentityN"))
+_SAME_ARRAY = frozenset(("Identity", "IdentityN", "EnsureShape"))
 _COMMUTES = frozenset(("Mul",))
 _NO_CHANGE = frozenset(("Reshape", "Sum"))
-_OF_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
-"""Operations that are the same for all numbers of their arguments."""
 _ASKS = ("executing_eagerly", "inside_function", "is_symbolic_tensor")
 """Functions by which code can tell whether there are numbers."""
 _READS = frozenset(("numpy", "_numpy", "tolist", "data", "__dlpack__", "__float__", "__int__"))
@@ -302,9 +300,7 @@ class _Watch:
             self._pass_on(inputs[:1], outputs)
             return
         depending = [x for x in inputs if _identity(x) in self._depending]
-        if name in SHAPES or name in ZEROS:
-            if depending and name not in _OF_SHAPES:
-                self._refuse(f"what `{name}` makes of numbers is not followed")
+        if name in SHAPES or (name in ZEROS and name not in OF_NUMBERS):
             return
         moving = [x for x in depending if x.dtype.is_floating and _identity(x) in self._moving]
         self._refuse(self._refusal(name, depending, moving, outputs))

@@ -36,6 +36,7 @@ from gradcheck_cli.engines.tensorflow.kernels import (
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
     KERNELS,
+    OF_NUMBERS,
     POINTWISE,
     ROWS,
     SHAPES,
@@ -162,9 +163,10 @@ class TensorFlowRecorder(Observer):
             for y in outputs:
                 if _is_number(y):
                     self.execution.slots[self._slot(y)].structural = True
-            return
         floats = [x for x in inputs if _is_number(x) or x.dtype.is_bool]
         known = [x for x in inputs if x._id in self._places]
+        if name in ZEROS and not (known and name in OF_NUMBERS):
+            return
         if name in SHAPES or not (floats or known) or not outputs:
             return
         holes = [

@@ -51,17 +51,17 @@ transpose unstack
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
 BesselI1e BiasAdd BiasAddGrad BroadcastTo Cast ClipByValue ConcatV2 Conv2D Conv2DBackpropFilter
-Conv2DBackpropInput Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu EluGrad Equal Erf Erfc
-Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity Inv InvGrad IsFinite
-LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogMatrixDeterminant LogSoftmax LogicalAnd
-LogicalNot LogicalOr MatMul MatrixBandPart MatrixDeterminant MatrixDiagPartV3 MatrixDiagV3
-MatrixInverse MatrixSolve Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Pad
-PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Reshape
-ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin
-Sinh Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
-SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
-StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad TensorScatterAdd Tile Transpose
-Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
+Conv2DBackpropInput Cos Cosh Cumprod Cumsum Digamma DivNoNan DynamicStitch Einsum Elu EluGrad
+EnsureShape Equal Erf Erfc Erfinv Exp ExpandDims Expm1 Fill GatherNd GatherV2 Greater GreaterEqual
+Identity Inv InvGrad IsFinite LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p
+LogMatrixDeterminant LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul MatrixBandPart
+MatrixDeterminant MatrixDiagPartV3 MatrixDiagV3 MatrixInverse MatrixSolve Max Maximum Mean Min
+Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal
+ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Reshape ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select
+SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Slice Softmax SoftmaxCrossEntropyWithLogits
+Softplus Softsign SoftsignGrad SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square
+SquaredDifference Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad
+TensorScatterAdd Tile Transpose Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),

@@ -119,6 +119,9 @@ def special_functions(x: Any) -> Any:
 
 LAYERS: dict[str, Callable[..., Any]] = {
     "special functions": special_functions,
+    "filled": lambda x: tf.fill([3], x[0, 0]) * x[1],
+    "ensured": lambda x: tf.ensure_shape(x, x.shape) * x,
+    "stitched": lambda x: tf.dynamic_stitch([[2, 0], [1]], [x[:2], x[:1]]) * x,
     "dense": lambda x: tf.tanh(tf.nn.bias_add(x @ x, x[0])),
     **{"attention": attention, "cell": cell, "normalised": normalised, "losses": losses},
     **{"custom gradient": stated, "loops": loops, "placed": placed, "segments": segments},

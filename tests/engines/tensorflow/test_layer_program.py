@@ -70,6 +70,11 @@ WHOLE: dict[str, Callable[[], Callable[[Any], Any]]] = {
     "a matrix": lambda: lambda x: tf.reduce_sum(x[None] @ tf.cast(_WEIGHTS, x.dtype)),
     "a gradient inside": lambda: _inner_gradient,
     "channels before the image": lambda: _channels_first,
+    "a number at many places": lambda: lambda x: tf.reduce_sum(tf.fill([3], x[0]) * x),
+    "a shape that is ensured": lambda: lambda x: tf.reduce_sum(tf.ensure_shape(x, [3]) ** 2),
+    "numbers that are merged": lambda: (
+        lambda x: tf.reduce_sum(tf.dynamic_stitch([[0], [1, 2]], [x[1:2], x[1:]]) * x)
+    ),
     "Dense": lambda: _of_a_row(tf.keras.layers.Dense(1, activation="gelu")),
     "LayerNormalization": lambda: _of_a_row(tf.keras.layers.LayerNormalization()),
     "BatchNormalization": lambda: _of_a_row(tf.keras.layers.BatchNormalization()),
@@ -187,11 +192,9 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a number that is kept": (_kept, "writes to"),
     "an error that is caught": (_fails_elsewhere, "does not depend on"),
-    "a number at many places": (lambda x: tf.reduce_sum(tf.fill([3], x[0]) * x), "not followed"),
-    "a shape that is ensured": (lambda x: tf.reduce_sum(tf.ensure_shape(x, [3])), "not followed"),
-    "numbers that are merged": (
-        lambda x: tf.reduce_sum(tf.dynamic_stitch([[0], [1, 2]], [x[:1], x[1:]]) * x),
-        "not followed",
+    "a range of computed numbers": (
+        lambda x: tf.reduce_sum(tf.range(x[0], x[0] + 3)[:3] * x),
+        "other operations on tensors without numbers",
     ),
     "two outputs": (lambda x: (tf.reduce_sum(x), x[0]), "several outputs"),
 }
