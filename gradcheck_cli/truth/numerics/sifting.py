@@ -82,14 +82,17 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
     at the point itself cannot be sifted."""
     nothing = np.zeros(len(rows))
     total = Sums(nothing, nothing.copy(), nothing.copy(), level, level)
-    waiting = np.flatnonzero(np.any(rows != 0, axis=0))
+    waiting = whole = np.flatnonzero(np.any(rows != 0, axis=0))
     noise = _noise(line.noise[waiting], rows[:, waiting])
     held: list[_OneSided] = []
     began = False
     while waiting.size or held:
-        outputs = np.concatenate([waiting, *(one.outputs for one in held)])
-        loud = np.concatenate([noise, *(one.ladder.noise[-1] for one in held)])
-        every = outputs.size == line.zero.size  # as a slice, which copies nothing
+        outputs, loud = waiting, noise
+        if held:
+            outputs = np.concatenate([waiting, *(one.outputs for one in held)])
+            loud = np.concatenate([noise, *(one.ladder.noise[-1] for one in held)])
+        # all outputs, in their order, as a slice, which copies nothing
+        every = outputs is whole and outputs.size == line.zero.size
         which = slice(None) if every else outputs
         first, levels = (level, FEWER) if waiting.size else (level + BESIDE, 1)
         ladder = laddered(line, first, levels, which, loud)
@@ -103,30 +106,44 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
             next_up[start:end] = ~one.without_kink(ladder.of(slice(start, end)), rows, total)
         held = []
         if waiting.size:
-            mine = ladder.of(slice(waiting.size))
-            sides = _smooth_sides(mine)
-            total.add(mine.sums(np.where(sides == 0, rows[:, waiting], 0.0).T), 0)
-            for side in (1, -1):
-                one = _OneSided(waiting, side, mine).of(sides == side)
-                clear = one.without_kink(one.ladder, rows, total)
-                held += [] if np.all(clear) else [one.of(~clear)]
+            mine = slice(waiting.size)
+            sides, held = _add_smooth(total, ladder.of(mine), waiting, rows)
             left = sides == NEITHER
             few = np.count_nonzero(sides) <= max(BY_CHANCE, left.size // 2)  # not smooth on both
-            if np.any(left) and (_is_drowned(mine, left) or (began and not few)):
+            if np.any(left) and (_is_drowned(ladder.of(mine), left) or (began and not few)):
                 return None
             if np.count_nonzero(left) > left.size // 2 and total.usual == level:
                 total.usual += STRIDE
             began |= not np.all(left)
-            next_up[: waiting.size] = left
+            next_up[mine] = left
             level += STRIDE
+        del ladder  # the next one needs its memory
         waiting, noise = outputs[next_up], loud[next_up]
     return total
 
 
+def _add_smooth(
+    total: Sums, ladder: Ladder, outputs: Array, rows: Float
+) -> tuple[Array, list[_OneSided]]:
+    """Add the sums of the outputs (places, (m,)) that are smooth, on both sides or on one. Return
+    the sides (m,) of all, and the outputs that may have a kink at the point itself."""
+    sides = _smooth_sides(ladder)
+    total.add(ladder.sums(np.where(sides == 0, rows[:, outputs], 0.0).T), 0)
+    held = []
+    for side in (1, -1):
+        one = _OneSided(outputs, side, ladder).of(sides == side)
+        clear = one.without_kink(one.ladder, rows, total)
+        held += [] if np.all(clear) else [one.of(~clear)]
+    return sides, held
+
+
 def _is_drowned(ladder: Ladder, outputs: Array) -> bool:
-    """Check whether rounding leaves too little of the quotients of these outputs."""
-    slopes = steepest_of(ladder)[outputs]
-    return bool(np.all(ladder.noise[-1][outputs] > VAGUE_BAR * ladder.h[-1] * slopes))
+    """Check whether rounding leaves too little of the quotients of these outputs, a mask (m,)."""
+
+    def drowned(some: Ladder) -> bool:
+        return bool(np.all(some.noise[-1] > VAGUE_BAR * some.h[-1] * steepest_of(some)))
+
+    return all(drowned(ladder.of(inside).of(outputs[inside])) for inside in parts(outputs.size))
 
 
 @dataclass(slots=True)

@@ -121,6 +121,20 @@ def test_outputs_behind_many_kinks_take_a_side_without(seed: int) -> None:
     assert len(longest) >= len(asked) - 8
 
 
+def test_outputs_keep_their_sums_when_all_of_them_wait() -> None:
+    """Outputs with a kink on one side are looked at after those with kinks on both."""
+    at, slopes = np.zeros(4), np.array([1.0, 2.0, 3.0, 4.0])
+
+    def function(y: np.ndarray) -> np.ndarray:
+        kinks = np.array([[1e-4, np.inf], [1e-4, -1e-4], [1e-4, np.inf], [1e-4, -1e-4]]).T
+        return slopes * y + sum(np.where(y / k > 1, 5 * (y - k), 0.0) for k in kinks)
+
+    rows = np.array([[1.0, 10.0, 100.0, 1000.0]])
+    sums = sifted(line_of(function, at, np.ones(4)), rows, LEVEL)
+    assert sums is not None
+    assert sums.probe(rows @ slopes).confirmed
+
+
 @pytest.mark.parametrize("beside", [1e-5, -1e-5, 3e-8, -3e-8])
 @pytest.mark.parametrize("size", [1.0])
 def test_a_kink_at_the_point_is_none_of_one_side(beside: float, size: float) -> None:
