@@ -212,9 +212,7 @@ class Bench:
         if not self.is_summed:
             return subject.run(call)
         rows = 0 if call.cotangents is None else len(call.cotangents)
-        self._done += 1 + 2 * rows
-        return_free_memory()
-        tell("behaviour", self._done, OF_BEHAVIOUR)
+        self.announce(rows)
         every: list[dict[str, Array | None]] = []
         result = subject.run(
             replace(call, each=lambda _, gradients: every.append(self.as_compared(gradients)))
@@ -227,6 +225,14 @@ class Bench:
             parts = [np.zeros(self.length(name)) if one is None else one for one in known]
             gradients[name] = None if all(one is None for one in known) else np.stack(parts)
         return replace(result, gradients=gradients)
+
+    def announce(self, rows: int) -> None:
+        """Before a run of a large layer with so many backward passes: report the progress, and
+        return memory to the system."""
+        if self.is_summed:
+            self._done += 1 + 2 * rows
+            return_free_memory()
+            tell("behaviour", self._done, OF_BEHAVIOUR)
 
     def as_compared(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
         """The gradients (n,) as the checks compare them: all numbers, or sums over blocks."""

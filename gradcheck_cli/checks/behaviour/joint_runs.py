@@ -15,7 +15,7 @@ from gradcheck_cli.checks.behaviour.linear import factors, linear, not_zero, sum
 from gradcheck_cli.checks.behaviour.memory import call_affects_next, kept_from_earlier
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
+from gradcheck_cli.domain.dtypes import FORMATS, Values, ValuesOrNone
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -122,16 +122,16 @@ class _Passes:
         """The first difference, with `values` for the other calls."""
         bench = self._bench
         _, small = factors(bench)
-        ones = np.ones(bench.size)
-        passes: list[tuple[Array, Layout]] = [
-            (np.zeros(bench.size), "contiguous"),
-            (ones, "expanded"),
-            (small * (bench.row + ones), "sliced"),
-        ]
+        layouts: tuple[Layout, ...] = ("contiguous", "expanded", "sliced")
+        cotangents = np.zeros((len(layouts), bench.size))
+        cotangents[1:] = 1.0
+        cotangents[2] += bench.row
+        cotangents[2] *= small
+        bench.announce(len(layouts))
         ran = bench.subject.run(
             Call(
-                cotangents=np.stack([part for part, _ in passes]),
-                layouts=tuple(layout for _, layout in passes),
+                cotangents=cotangents,
+                layouts=layouts,
                 inputs=self._layout,
                 wrt=self._wrt if len(self._wrt) < len(bench.leaves) else None,
                 interleaved_inputs=values,
@@ -140,7 +140,7 @@ class _Passes:
             )
         )
         if ran.gradients:
-            for place in range(len(passes)):
+            for place in range(len(layouts)):
                 self._take(place, ran.row(place))
         if self._off is None and ran.overwritten:
             self._off = Apart(ran.overwritten[0], 0.0, 0.0, bench.is_summed)

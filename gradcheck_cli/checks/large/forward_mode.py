@@ -105,6 +105,7 @@ class Forward:
             found[name] = aligned(part.shape, np.dtype(np.float64))
             found[name][:] = part
             del part  # before the next one is made
+        self.truth.ran()  # so that the memory of the first run is returned to the system
         return found
 
     def _jvp_along(self, subject: Subject, along: Mapping[str, Float]) -> Float:

@@ -276,22 +276,20 @@ class Projections:
         moved = {n: w for n, w in along.items() if moves(w)}
         low, high = room(self.bounds, {name: self._leaf(name).kept for name in moved}, moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
-        used: dict[str, Array] = {}  # memory of the last point, reused if points come one by one
 
-        def at(step: float) -> dict[str, Array]:
+        def at(step: float, used: dict[str, Array]) -> dict[str, Array]:
+            """The leaves at a step, in the `used` memory if there is any."""
             found = Spare()
             for name, weights in moved.items():
                 value = self._leaf(name).kept
-                there, flat = used.get(name), value.reshape(-1)
-                there = aligned(weights.shape, FLOAT64) if there is None else there
+                flat, there = value.reshape(-1), used.get(name)
+                there = aligned(weights.shape, FLOAT64) if there is None else there.reshape(-1)
                 for inside in parts(weights.size):
                     part = there[inside]
                     part[:] = weights[inside]
                     part *= step
                     part += flat[inside]
                 found[name] = there.reshape(value.shape)
-                if together < 2:
-                    used[name] = there
             return found
 
         def seen(values: Float) -> Float:
@@ -300,9 +298,14 @@ class Projections:
         def many(steps: Sequence[float]) -> Float:
             if together < 2:
                 self.subject.stencils.looped += len(steps)
-                return np.stack([seen(self.value(at(float(h)))) for h in steps])
+                values = np.empty((len(steps), self.output.size if rows is None else len(rows)))
+                point: dict[str, Array] = {}
+                for place, h in enumerate(steps):  # which takes less memory than a list
+                    point = at(float(h), point)
+                    values[place] = seen(self.value(point))
+                return values
             self.forward += len(steps)
-            points = [at(float(h)) for h in steps]
+            points = [at(float(h), {}) for h in steps]
             return seen(values_of(self.subject, points, self.output.size))
 
         return Line(many, seen(self.output), noise, 1.0, low, high)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.large_arrays import parts
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DIFFERENCE_SAFETY, Enough, Step
 
@@ -56,8 +57,17 @@ class Ladder:
     def sums(self, weights: Float) -> Ladder:
         """The ladder of sums of the outputs with weights (m, k), whose rounding errors are
         independent."""
-        plus, minus, zero = (x @ weights for x in (self.plus, self.minus, self.zero))
-        noise = np.sqrt(np.square(self.noise) @ np.square(weights))
+        plus, minus, zero = (
+            np.zeros((*x.shape[:-1], weights.shape[1])) for x in (self.plus, self.minus, self.zero)
+        )
+        square = np.zeros_like(plus)
+        for inside in parts(len(weights)):
+            part = self.of(inside)
+            plus += part.plus @ weights[inside]
+            minus += part.minus @ weights[inside]
+            zero += part.zero @ weights[inside]
+            square += np.square(part.noise) @ np.square(weights[inside])
+        noise = np.sqrt(square)
         return Ladder(self.h, plus, minus, noise, zero)
 
 
