@@ -439,8 +439,8 @@ class HessianCase(LayerCase):
             name = (self._mode, block_name(key))
             found[name] = self._open_where_absorbed(key, block) if costs else block
             if np.any(found[name].kind == PointKind.UNDECIDED):
-                absorbed = ABSORBED if is_certified([block]) else NOT_CERTIFIED
-                reasons[name] = why.get(key, absorbed)
+                is_open = self._hessian.along and not is_certified([block])
+                reasons[name] = why.get(key, NOT_CERTIFIED if is_open else ABSORBED)
         return found, reasons
 
     def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:

@@ -431,6 +431,20 @@ def test_third_derivatives_of_a_layer_that_is_not_lifted_are_undecided() -> None
     assert "a third derivative needs a certificate" in found.message
 
 
+def test_what_rounding_absorbed_beside_an_operation_without_a_formula_is_undecided_for_that() -> (
+    None
+):
+    def layer(x: Any) -> Any:
+        roots = torch.linalg.eigvals(x[:4].reshape(2, 2)).real
+        return torch.tanh(x[4:]).sum() + roots.sum() ** 2
+
+    x = np.array([2.0, 1.0, 0.5, 3.0, 17.3, 18.2])
+    answer = examined(layer, {"x": x}, modes=SECOND)
+    undecided = [found for found in answer.findings if found.code == "GC501"]
+    assert undecided
+    assert all("rounding may have absorbed it" in found.message for found in undecided)
+
+
 LARGE = np.random.default_rng(0).standard_normal((2, 8, 20))
 
 
