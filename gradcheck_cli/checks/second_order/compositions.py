@@ -129,7 +129,8 @@ class SecondOrder:
             what = f"second{third} derivatives" if modes == requested else names
             verb = "was" if what == names and len(modes) == 1 else "were"
             self.notes.append(f"{self._layer.name}: {what} {verb} left out: {reason}")
-        self.findings = tuple(without_implied(self.findings, OF_ORDERS))
+        once = dict.fromkeys(self.findings)  # compositions share what is undecided
+        self.findings = tuple(without_implied(once, OF_ORDERS))
 
     def _in_mode(self, mode: Mode) -> Steps[str]:
         """Examine one composition. Return the reason if it is left out, else an empty string."""
