@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.engines.layer.subject import Call
@@ -19,6 +20,9 @@ from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 OTHER_DTYPE = "the layer runs other operations in float64"
 OTHER_INPUTS = "the layer runs other operations for other inputs"
+_NEVER_FAIL = frozenset(("sum", "mean", "prod", "amax", "amin", "mm", "bmm", "matmul"))
+"""Kernels, besides those that work element by element or move numbers, that raise no error for any
+floating numbers."""
 NEEDS_NUMBERS = "the layer cannot be run without numbers"
 
 
@@ -71,6 +75,27 @@ def refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: Fl
         raise NotLifted(
             "a number of its own differs between float64 and the dtype, or between two calls"
         )
+
+
+def refuse_caught_errors(
+    execution: Execution, forward: int, inputs: Iterable[int | None], value: int | None
+) -> None:
+    """Raise NotLifted if one of the first `forward` steps, which the layer itself ran, may raise an
+    error for some inputs, and the value does not depend on it: the layer may catch the error and go
+    on, so that a run that recorded none shows nothing."""
+    needed = set(execution.needed(() if value is None else (value,)))
+    moving = set(inputs)
+    for place, step in enumerate(execution.steps[:forward]):
+        taken = [slot for slot in step.args if slot in moving]
+        if not taken:
+            continue
+        moving.update(step.results)
+        numbers = [execution.values(slot).dtype.kind for slot in (*taken, *step.results)]
+        whole = "i" in numbers or "u" in numbers
+        kernel = step.name.lower().removeprefix("aten.").partition(".")[0]
+        harmless = step.elementwise or step.moves or kernel in _NEVER_FAIL
+        if place not in needed and (whole or not harmless):
+            raise NotLifted(f"`{step.name}` may fail, and the value does not depend on it")
 
 
 @contextmanager

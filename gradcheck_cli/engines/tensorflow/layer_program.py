@@ -35,6 +35,7 @@ from gradcheck_cli.engines.layer.generality import (
     OTHER_INPUTS,
     in_one_thread,
     program_or_reason,
+    refuse_caught_errors,
     refuse_effects,
     refuse_other_numbers,
     refuse_unknown_kinds,
@@ -43,7 +44,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
-from gradcheck_cli.engines.tensorflow.kernels import OF_NUMBERS, POINTWISE, ROWS, SHAPES, ZEROS
+from gradcheck_cli.engines.tensorflow.kernels import OF_NUMBERS, SHAPES, ZEROS
 from gradcheck_cli.engines.tensorflow.layer_recorder import TensorFlowLayerRecorder
 
 _FOLDER = str(Path(tf.__file__).parent)
@@ -88,6 +89,7 @@ def _program(
     execution, span = recorded.recorder.execution, wide.request.implementation.span
     for step in execution.steps:
         step.place = None  # a node is named after its kernel
+    refuse_caught_errors(execution, recorded.forward, inputs.values(), recorded.results[0])
     lifted = lifted_outputs(execution, inputs, recorded.results, span)
     return GradientProgram(lifted.program, lifted.constants)
 
@@ -104,7 +106,8 @@ class _Run:
     """One forward pass, and a backward pass for each entry of the output.
 
     `formula` says how the value was computed, and then each row of gradients. `results` has the
-    recorded slots of these, and `leaves` those of the leaves.
+    recorded slots of these, `leaves` those of the leaves, and `forward` counts the steps of the
+    value.
     """
 
     def __init__(self, subject: LayerSubject, at: Values) -> None:
@@ -118,6 +121,7 @@ class _Run:
             watch.depend({**inputs, **leaves}, subject.wrt)
             with watch.watching():
                 (y,), vjp = subject.vjp(inputs, subject.wrt)
+            self.forward = len(self.recorder.execution.steps)
             found = [y]
             watch.backward = True
             with watch.watching():
@@ -185,7 +189,6 @@ class _Watch:
         self.refusal = ""
         self._kept: list[Any] = []  # so that no other tensor gets its identity
         self._depending: dict[int, _Made | str] = {}  # a tensor's identity -> what made it
-        self._raising: list[tuple[str, _Operation]] = []  # of the forward
         self._moving: set[int] = set()  # those with a derivative by a leaf
 
     def depend(self, leaves: Mapping[str, Any], wrt: Sequence[str]) -> None:
@@ -198,8 +201,7 @@ class _Watch:
                 self._note(leaf, name, name in wrt)
 
     def leading_to(self, results: Sequence[Any]) -> _Formula:
-        """What was computed to these results. Raises NotLifted if the value does not depend on an
-        operation that may raise an error: the layer may catch it."""
+        """What was computed to these results."""
         constants: list[Array] = []
         made = [None if x is None else self._depending.get(_identity(x)) for x in results]
         waiting = [x.by for x in made if isinstance(x, _Made)]
@@ -210,9 +212,6 @@ class _Watch:
                 seen.add(id(one))
                 constants += one.constants
                 waiting += [x.by for x in one.args if isinstance(x, _Made)]
-        for name, operation in self._raising:
-            if id(operation) not in seen:
-                raise NotLifted(f"the value does not depend on the result of `{name}`")
         return _Formula([_words(x) for x in made], constants)
 
     @contextmanager
@@ -316,8 +315,6 @@ class _Watch:
         own = [x for made, x in args if made is None] if self._has_numbers else []
         constants = [as_numbers(x.numpy()) for x in own]
         operation = _Operation(_digest(form), [made for made, _ in args], constants)
-        if not self.backward and _may_raise(name, outputs):
-            self._raising.append((name, operation))
         for place, y in enumerate(outputs):
             moves = bool(moving) and name != _STOP and y.dtype.is_floating
             self._note(y, _Made(operation, place), moves)
@@ -367,12 +364,6 @@ def _words(made: _Made | str | None) -> str:
 
 def _digest(form: Any) -> str:
     return hashlib.sha256(repr(form).encode()).hexdigest()
-
-
-def _may_raise(name: str, outputs: Sequence[Any]) -> bool:
-    """Whether an operation may fail for some numbers. A division of whole numbers does."""
-    is_known = name in POINTWISE or name in ROWS
-    return not (is_known and all(y.dtype.is_floating or y.dtype.is_bool for y in outputs))
 
 
 def _is_same(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:

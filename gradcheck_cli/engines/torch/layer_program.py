@@ -26,6 +26,7 @@ from gradcheck_cli.engines.layer.generality import (
     OTHER_INPUTS,
     in_one_thread,
     program_or_reason,
+    refuse_caught_errors,
     refuse_effects,
     refuse_other_numbers,
     refuse_unknown_kinds,
@@ -92,6 +93,7 @@ def _program(
     named = recorded.leaves.items()
     inputs = {word_of(name): slot for name, slot in named if slot is not None}
     span = wide.request.implementation.span
+    refuse_caught_errors(recorder.execution, recorded.forward, inputs.values(), recorded.results[0])
     lifted = lifted_outputs(recorder.execution, inputs, recorded.results, span)
     return GradientProgram(lifted.program, lifted.constants)
 
@@ -108,7 +110,7 @@ class _Run:
 
     `signatures` lists the operations, and `constants` the tensors that they take and that depend on
     no leaf. `results` has the recorded slots of the value and then of each row of gradients;
-    `leaves` has the slots of the leaves.
+    `leaves` has the slots of the leaves, and `forward` counts the steps of the value.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class _Run:
     ) -> None:
         self.results: list[int | None] = []
         self.leaves: dict[str, int | None] = {}
-        watch = _Watch(subject)
+        watch = _Watch(subject, steps=() if recorder is None else recorder.execution.steps)
         rows = [subject.cotangents(row) for row in np.eye(subject.outputs[0].size)]
         with subject.ready(at), ExitStack() as stack:
             if recorder is not None:
@@ -131,6 +133,7 @@ class _Run:
                         recorder.execution.values(slot)
                 self.results = [None if y is None else recorder.slot_of(y) for y in found]
         self.signatures, self.constants = watch.signatures, watch.constants
+        self.forward = watch.forward
 
 
 def _without_numbers(subject: LayerSubject) -> list[Signature]:
@@ -212,8 +215,13 @@ class _Watch(OperationMode):
     represent: it draws random numbers, writes in the forward pass, has another dtype, needs numbers
     when there are none, or uses a number whose derivative was cut off."""
 
-    def __init__(self, subject: LayerSubject, has_numbers: bool = True) -> None:
+    def __init__(
+        self, subject: LayerSubject, has_numbers: bool = True, steps: Sequence[Any] = ()
+    ) -> None:
+        """`steps` are those of a recorder, which grow; `forward` counts them at the end of the
+        forward pass."""
         super().__init__()
+        self._steps, self.forward = steps, 0
         self._has_numbers = has_numbers
         self.signatures: list[Signature] = []
         self.constants: list[Array] = []
@@ -230,7 +238,7 @@ class _Watch(OperationMode):
 
     def derive(self) -> None:
         """Mark the start of the backward pass."""
-        self._backward = True
+        self._backward, self.forward = True, len(self._steps)
 
     def _note(self, tensor: Any, is_differentiable: bool) -> None:
         """Record that the tensor depends on leaves. `is_differentiable` says whether a path of

@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         "random",
     ),
     "a number that is kept": (_kept, "writes to"),
-    "an error that is caught": (_fails_elsewhere, "does not depend on"),
+    "an error that is caught": (_fails_elsewhere, "may fail"),
     "a range of computed numbers": (
         lambda x: tf.reduce_sum(tf.range(x[0], x[0] + 3)[:3] * x),
         "other operations on tensors without numbers",

@@ -237,7 +237,16 @@ clipped = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 clipped.register_hook(lambda gradient: gradient.clamp(-4, 4))
 draws = np.random.default_rng(0)
 
+
+def _fails_elsewhere(x: Any) -> Any:
+    with suppress(RuntimeError):
+        torch.linalg.inv(torch.diag(x - 1.2345))
+        return (x * 1.0).sum()
+    return (x * 2.0).sum()
+
+
 REFUSED = {
+    "an error that is caught": _fails_elsewhere,
     "`if` by a number": lambda x: x.sum() * (2 if _here(x[0]) else 1),
     "indices by numbers": lambda x: x[x > 0].sum(),
     "a number cut off": lambda x: (x * x.detach()).sum(),
