@@ -18,6 +18,8 @@ from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.second_order.causes import Alone, SecondOrderCauses
 from gradcheck_cli.checks.second_order.enclosed_hessian import (
     EnclosedBlocks,
+    accepted,
+    along_firsts,
     enclosed_hessian,
     is_settled,
     truth_of_enclosure,
@@ -417,13 +419,17 @@ class HessianCase(LayerCase):
             return None
         if costs:  # something is suspect
             self._balls = with_more_bits(program, hessian.row, hessian.directions, self._balls)
-        if hessian.along or (is_settled(self._balls) and not costs):
-            blocks = {key: truth_of_enclosure(ball) for key, ball in self._balls.items()}
+        balls = {key: ball for key, ball in self._balls.items() if key in hessian.keys}
+        rows = along_firsts(balls, hessian.firsts) if hessian.firsts else balls
+        if hessian.along or (is_settled(rows) and not costs):
+            blocks = {key: truth_of_enclosure(ball) for key, ball in rows.items()}
             why: Mapping[tuple[str, str], str] = {}
         else:
             under, why = self._differences(costs)
-            blocks = {key: narrowed(under[key], ball) for key, ball in self._balls.items()}
-        found, reasons = self._blocks_and_reasons(hessian.along_rows(blocks), why, costs)
+            under = {key: narrowed(under[key], accepted(ball)) for key, ball in balls.items()}
+            along = hessian.along_rows(under)
+            blocks = {key: narrowed(along[key], accepted(ball)) for key, ball in rows.items()}
+        found, reasons = self._blocks_and_reasons(blocks, why, costs)
         return replace(self._truth_of(found, reasons), origin=program.origin)
 
     def _blocks_and_reasons(

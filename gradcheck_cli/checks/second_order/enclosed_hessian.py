@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.checks.certified.enclosed_rows import slack_of
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
-from gradcheck_cli.domain.dtypes import Array, Values
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.kit.walker import rounded
@@ -23,8 +23,8 @@ EnclosedBlocks = dict[tuple[str, str], EnclosedArray]
 
 
 def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> EnclosedBlocks:
-    """The Hessian of row @ output along directions (k, n) of each leaf, with the accepted error as
-    radius; nothing if the program is too large or at a jump."""
+    """The Hessian of row @ output along directions (k, n) of each leaf; nothing if the program is
+    too large or at a jump."""
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
     found = {}
@@ -35,7 +35,7 @@ def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> E
                 parts = [column[first] for column in columns]
                 found[first, second] = EnclosedArray(
                     np.stack([part.value for part in parts], axis=1),
-                    np.stack([slack_of(part) for part in parts], axis=1),
+                    np.stack([part.radius for part in parts], axis=1),
                 )
     except (NotInBalls, TooManyNumbers, Undecided):
         return {}
@@ -57,10 +57,9 @@ def with_more_bits(
     for (first, second), wide in found.items():
         one = certificates[MODE, program.block_name(first, second)]
         better = one.sure & ~_is_narrow(wide)
-        exact = EnclosedArray(one.value, one.radius)
         blocks[first, second] = EnclosedArray(
             np.where(better, one.value, wide.value),
-            np.where(better, slack_of(exact), wide.radius),
+            np.where(better, one.radius, wide.radius),
         )
     return blocks
 
@@ -70,13 +69,31 @@ def is_settled(blocks: EnclosedBlocks) -> bool:
     return all(bool(np.all(_is_narrow(block))) for block in blocks.values())
 
 
+def along_firsts(found: EnclosedBlocks, firsts: Values) -> EnclosedBlocks:
+    """The rows of each block along directions (k, n) of its first leaf. Terms may cancel, so they
+    are added up before an error is accepted."""
+    blocks = {}
+    for key, block in found.items():
+        rows = firsts[key[0]]
+        size = np.abs(rows)
+        roundings = (rows.shape[1] + 1) * FORMATS["float64"].unit_roundoff  # of a sum of products
+        radius = size @ (block.radius + roundings * np.abs(block.value))
+        blocks[key] = EnclosedArray(rows @ block.value, radius)
+    return blocks
+
+
+def accepted(found: EnclosedArray) -> EnclosedArray:
+    """The enclosure with the accepted error as radius."""
+    return EnclosedArray(found.value, slack_of(found))
+
+
 def truth_of_enclosure(found: EnclosedArray) -> TruthBlock:
     """The enclosure as truth; entries with wide error bars are undecided."""
     narrow = _is_narrow(found)
     kind = np.where(narrow, int(PointKind.SMOOTH), int(PointKind.UNDECIDED))
-    error = np.where(narrow, found.radius, np.inf)
+    error = np.where(narrow, slack_of(found), np.inf)
     return TruthBlock.of(found.value, error, kind=kind, certified=narrow)
 
 
 def _is_narrow(found: EnclosedArray) -> Array:
-    return found.is_narrow(np.zeros(found.value.shape))
+    return accepted(found).is_narrow(np.zeros(found.value.shape))

@@ -12,14 +12,16 @@ import torch
 
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.second_order.enclosed_hessian import (
+    along_firsts,
     enclosed_hessian,
     is_settled,
+    truth_of_enclosure,
     with_more_bits,
 )
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.testing.api import check
-from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray, EnclosedProducts
 from tests.checks.making import bound_layer
 
 X = np.linspace(-1.5, 2.0, 8)
@@ -63,3 +65,14 @@ def test_compositions_share_what_was_enclosed(monkeypatch: pytest.MonkeyPatch) -
     assert report.passed
     assert len({check.mode for check in report.results[0].checks if "-over-" in check.mode}) == 4
     assert len(runs) == 2  # one for each direction
+
+
+def test_terms_that_cancel_are_added_up_before_an_error_is_accepted() -> None:
+    column = EnclosedArray(np.ones((100, 1)), np.full((100, 1), 2.0**-52))
+    rows = np.where(np.arange(100) < 51, 1.0, -1.0)[None]
+    (total,) = along_firsts({("x", "x"): column}, {"x": rows}).values()
+    assert total.value == 2
+    assert total.radius >= 100 * 2.0**-52
+    truth, of_one = truth_of_enclosure(total), truth_of_enclosure(column)
+    assert truth.certified.all()
+    assert truth.error < np.sum(of_one.error) / 10
