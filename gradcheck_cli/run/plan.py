@@ -215,13 +215,13 @@ def _with_layers(plan: Plan, options: RunOptions) -> Plan:
         engines=tuple(engines),
         layers=problems,
         notes=(
-            *([] if problems else [_not_implemented(spec, plan.engines)]),
+            *([] if problems else [not_implemented(spec, plan.engines)]),
             *device_notes(plan.placement, set(engines) - plan.without),
         ),
     )
 
 
-def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
+def not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
     """The message if no layer is implemented for any requested engine."""
     there = dict.fromkeys(implementation.engine for implementation in spec.implementations)
     return (

@@ -20,7 +20,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.searching import NO_DOMAIN, Place, requests_of, undecided
+from gradcheck_cli.run.searching import Place, reason_for_none, requests_of, undecided
 from gradcheck_cli.search.answering import FOR_FIXES, searched_fix
 from gradcheck_cli.search.kinds import CODES_OF
 from gradcheck_cli.specfile.points import at_words, specs_at_point
@@ -40,7 +40,7 @@ class Searched:
         requests = requests_of(spec, options, KINDS, budget, registered)
         self._requests = {place: replace(one, fixes=False) for place, one in requests.items()}
         if not requests:
-            self.notes.append(NO_DOMAIN)
+            self.notes.append(reason_for_none(spec, options, registered))
 
     @property
     def engines(self) -> list[str]:

@@ -27,7 +27,14 @@ from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, default_engines, engines
 from gradcheck_cli.run.finalize import quoted
 from gradcheck_cli.run.journal import Journal
-from gradcheck_cli.run.plan import DTYPES, choose_engines, device_notes, placed, placement_for
+from gradcheck_cli.run.plan import (
+    DTYPES,
+    choose_engines,
+    device_notes,
+    not_implemented,
+    placed,
+    placement_for,
+)
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
@@ -152,7 +159,7 @@ def _work(
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
     requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
     if not requests:
-        return _Work(spec, requests, (NO_DOMAIN,))
+        return _Work(spec, requests, (reason_for_none(spec, options, registered),))
     where = placed(spec, options)
     require(where)
     placements = {name: placement_for(registered[name], where) for name, _ in requests}
@@ -180,6 +187,13 @@ def requests_of(
         if _is_searched(spec, dtype)
         for name in names
     }
+
+
+def reason_for_none(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> str:
+    """Why there is no request."""
+    names = _engines_of(spec, options, registered)
+    there = {one.engine for one in spec.implementations}
+    return not_implemented(spec, names) if there and there.isdisjoint(names) else NO_DOMAIN
 
 
 def _is_searched(spec: Spec, dtype: str) -> bool:

@@ -46,6 +46,18 @@ def test_without_a_domain_there_is_nothing_to_search(tmp_path: Path) -> None:
     assert (screen.code, "no input has a domain" in screen.err) == (2, True)
 
 
+def test_a_layer_of_another_engine_is_not_searched_and_told_so(tmp_path: Path) -> None:
+    (tmp_path / "layer.py").write_text("def f(x):\n    return x\n", "utf-8")
+    spec = (
+        "inputs: {x: {value: 1, domain: [0, 2]}}\nengines: [torch]\n"
+        "implementations: {numpy: {target: 'layer.py:f'}}\n"
+    )
+    screen = call_here("search", "-", cwd=tmp_path, stdin=spec)
+    assert screen.code == 2
+    assert "has a layer for numpy, but none for torch" in screen.out + screen.err
+    assert "domain" not in screen.out + screen.err
+
+
 def test_two_specs_of_one_name_have_two_pictures(tmp_path: Path) -> None:
     _draw(SearchReport((one_number(), one_number())), str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
