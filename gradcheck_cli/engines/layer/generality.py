@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.lifting import NotLifted
+from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -96,6 +98,22 @@ def refuse_caught_errors(
         harmless = step.elementwise or step.moves or kernel in _NEVER_FAIL
         if place not in needed and (whole or not harmless):
             raise NotLifted(f"`{step.name}` may fail, and the value does not depend on it")
+
+
+def program_of_run(
+    execution: Execution,
+    forward: int,
+    leaves: Mapping[str, int | None],
+    results: Sequence[int | None],
+    span: Span,
+) -> GradientProgram:
+    """The program of a recorded run whose operations are the same for all inputs. `leaves` has the
+    slots by name, `results` those of the value and then of each row of gradients, and the value
+    took the first `forward` steps. Raises NotLifted."""
+    inputs = {word_of(name): slot for name, slot in leaves.items() if slot is not None}
+    refuse_caught_errors(execution, forward, inputs.values(), results[0])
+    lifted = lifted_outputs(execution, inputs, results, span)
+    return GradientProgram(lifted.program, lifted.constants)
 
 
 @contextmanager

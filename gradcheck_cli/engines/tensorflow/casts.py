@@ -21,6 +21,7 @@ from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower,
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
+from gradcheck_cli.engines.tensorflow.kernels import text
 
 _DIVIDED = "_truediv_python3"  # checks dtypes before any operation runs
 _FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
@@ -55,8 +56,7 @@ def around_operations(handle: _Around) -> Iterator[None]:
         def run(mine: Sequence[Any], attributes: Sequence[Any]) -> Any:
             return slow(op_name, num_outputs, list(mine), tuple(attributes), ctx, name)
 
-        plain = op_name.decode() if isinstance(op_name, bytes) else str(op_name)
-        return handle(plain, inputs, attrs or (), run)
+        return handle(text(op_name), inputs, attrs or (), run)
 
     with temporarily(pywrap_tfe, **{_FAST: of_fast}), temporarily(execute, **{_SLOW: of_slow}):
         yield

@@ -170,36 +170,35 @@ def _scatter_add(x: Any, indices: Any, updates: Any, **how: Any) -> Any:
 
 def _channels_first(x: Any, data_format: Any) -> Any:
     """The array with its channels before the axes over which a window moves."""
-    if _text(data_format).startswith("NC"):
+    if text(data_format).startswith("NC"):
         return x
     return row("moveaxis")(x, source=-1, destination=1)
 
 
 def _channels_last(y: Any, data_format: Any) -> Any:
-    return (
-        y if _text(data_format).startswith("NC") else row("moveaxis")(y, source=1, destination=-1)
-    )
+    return y if text(data_format).startswith("NC") else row("moveaxis")(y, source=1, destination=-1)
 
 
 def _bias_add(x: Any, bias: Any, data_format: Any = "NHWC", **how: Any) -> Any:
-    if _text(data_format).startswith("NC"):
+    if text(data_format).startswith("NC"):
         bias = row("reshape")(bias, shape=(-1, *(1 for _ in x.shape[2:])))
     return row("add")(as_floating(x), as_floating(bias))
 
 
 def _bias_gradient(bars: Any, data_format: Any = "NHWC", **how: Any) -> Any:
-    channels = 1 if _text(data_format).startswith("NC") else bars.ndim - 1
+    channels = 1 if text(data_format).startswith("NC") else bars.ndim - 1
     axes = tuple(axis for axis in range(bars.ndim) if axis != channels)
     return row("sum")(as_floating(bars), axis=axes, keepdims=False)
 
 
-def _text(attribute: Any) -> str:
+def text(attribute: Any) -> str:
+    """A name or an attribute, which TensorFlow hands over as bytes or as text."""
     return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
 
 
 def _inner_of(sizes: Any, data_format: Any) -> list[int]:
     """The sizes along the axes over which a window moves."""
-    inner = slice(2, None) if _text(data_format).startswith("NC") else slice(1, -1)
+    inner = slice(2, None) if text(data_format).startswith("NC") else slice(1, -1)
     return [int(n) for n in sizes[inner]]
 
 
@@ -207,9 +206,9 @@ def _paddings(
     padding: Any, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The padding that "SAME" and "VALID" add before and after each axis."""
-    if _text(padding) == "VALID":
+    if text(padding) == "VALID":
         return [(0, 0)] * len(sizes)
-    if _text(padding) != "SAME":
+    if text(padding) != "SAME":
         raise TypeError("only the paddings SAME and VALID are supported")
     widths = []
     for n, k, step in zip(sizes, window, strides, strict=True):
@@ -254,7 +253,7 @@ def _transposed_convolution(
     **how: Any,
 ) -> Any:
     """The vjp of a convolution with respect to its input, which has these sizes."""
-    groups = sizes[1 if _text(data_format).startswith("NC") else -1] // weight.shape[-2]
+    groups = sizes[1 if text(data_format).startswith("NC") else -1] // weight.shape[-2]
     if groups != 1 or set(dilations) != {1}:
         raise TypeError("only transposed convolutions of one group, not dilated, are supported")
     y = _channels_first(y, data_format)
@@ -442,7 +441,7 @@ KERNELS: dict[str, Kernel] = {
     **{"AvgPool": _pool("mean"), "AvgPool3D": _pool("mean")},
     "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
     "CumulativeLogsumexp": _running_logsumexp,
-    "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=_text(equation)),
+    "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=text(equation)),
     "LogMatrixDeterminant": lambda a, **how: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
     "Relu6": exact.row_without_keywords("relu6"),
     "Polygamma": exact.polygamma,
@@ -502,7 +501,7 @@ def _complex_matmul(a: Any, b: Any, **how: Any) -> Pair:
 def _complex_einsum(*xs: Any, equation: Any, **how: Any) -> Pair:
     if len(xs) != 2:
         raise TypeError("only products of two arrays of complex numbers are supported")
-    product = partial(row("einsum"), subscripts=_text(equation))
+    product = partial(row("einsum"), subscripts=text(equation))
     return complexes.bilinear(product)(*xs)
 
 

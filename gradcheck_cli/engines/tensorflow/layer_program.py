@@ -25,7 +25,6 @@ from tensorflow.python.framework.tensor import Tensor
 from tensorflow.python.ops import custom_gradient
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, as_numbers
-from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.layer.capture import of_a_library
@@ -34,17 +33,17 @@ from gradcheck_cli.engines.layer.generality import (
     OTHER_DTYPE,
     OTHER_INPUTS,
     in_one_thread,
+    program_of_run,
     program_or_reason,
-    refuse_caught_errors,
     refuse_effects,
     refuse_other_numbers,
     refuse_unknown_kinds,
 )
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
+from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
-from gradcheck_cli.engines.tensorflow.kernels import OF_NUMBERS, SHAPES, ZEROS
+from gradcheck_cli.engines.tensorflow.kernels import OF_NUMBERS, SHAPES, ZEROS, text
 from gradcheck_cli.engines.tensorflow.layer_recorder import TensorFlowLayerRecorder
 
 _FOLDER = str(Path(tf.__file__).parent)
@@ -85,13 +84,10 @@ def _program(
         _refuse_others(plain.formula, _Run(narrow, at).formula, narrow, OTHER_INPUTS)
     if _without_numbers(narrow).results != plain.formula.results[:1]:
         raise NotLifted("the layer runs other operations on tensors without numbers")
-    inputs = {word_of(name): slot for name, slot in recorded.leaves.items()}
     execution, span = recorded.recorder.execution, wide.request.implementation.span
     for step in execution.steps:
         step.place = None  # a node is named after its kernel
-    refuse_caught_errors(execution, recorded.forward, inputs.values(), recorded.results[0])
-    lifted = lifted_outputs(execution, inputs, recorded.results, span)
-    return GradientProgram(lifted.program, lifted.constants)
+    return program_of_run(execution, recorded.forward, recorded.leaves, recorded.results, span)
 
 
 def _refuse_others(one: _Formula, other: _Formula, narrow: LayerSubject, reason: str) -> None:
@@ -286,8 +282,7 @@ class _Watch:
     ) -> None:
         if (graph is None) is not self._has_numbers:
             return
-        name = name.decode() if isinstance(name, bytes) else str(name)
-        inputs, outputs = list(inputs), list(outputs)
+        name, inputs, outputs = text(name), list(inputs), list(outputs)
         if name in _SAME_ARRAY:
             self._pass_on(inputs, outputs)
             return
@@ -385,8 +380,7 @@ def _attributes(name: str, attributes: Any, dtype: Any) -> list[tuple[str, Any]]
     defaults = {one.name: one.default_value for one in op_def_registry.get(name).attr}
     found: dict[str, Any] = {}
     for key, value in zip(flat[::2], flat[1::2], strict=True):
-        word = key.decode() if isinstance(key, bytes) else str(key)
-        found[word] = _plain(value)
+        found[text(key)] = _plain(value)
     for word, default in defaults.items():
         if found.get(word) is None and default.WhichOneof("value"):
             found[word] = _plain(default)

@@ -42,6 +42,7 @@ from gradcheck_cli.engines.tensorflow.kernels import (
     SHAPES,
     ZEROS,
     of_pairs,
+    text,
 )
 from gradcheck_cli.engines.trace.complex_kernels import on_parts
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, on_balls, on_places
@@ -155,8 +156,7 @@ class TensorFlowRecorder(Observer):
         graph: Any = None,
     ) -> None:
         if graph is None:
-            name = name.decode() if isinstance(name, bytes) else str(name)
-            self._write(name, list(inputs), attributes, list(outputs))
+            self._write(text(name), list(inputs), attributes, list(outputs))
 
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
         if name in ZEROS:

@@ -19,20 +19,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
-from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.layer.generality import (
     OTHER_DTYPE,
     OTHER_INPUTS,
     in_one_thread,
+    program_of_run,
     program_or_reason,
-    refuse_caught_errors,
     refuse_effects,
     refuse_other_numbers,
     refuse_unknown_kinds,
 )
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted, lifted_outputs
+from gradcheck_cli.engines.layer.lifting import OTHER_DEVICE, NotLifted
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import tensors, written_positions
 from gradcheck_cli.engines.torch.dispatch import WATCHER, OperationMode
@@ -90,12 +89,10 @@ def _program(
     without = _without_numbers(narrow)
     if without != plain.signatures:
         raise NotLifted("the layer runs other operations on tensors without numbers")
-    named = recorded.leaves.items()
-    inputs = {word_of(name): slot for name, slot in named if slot is not None}
     span = wide.request.implementation.span
-    refuse_caught_errors(recorder.execution, recorded.forward, inputs.values(), recorded.results[0])
-    lifted = lifted_outputs(recorder.execution, inputs, recorded.results, span)
-    return GradientProgram(lifted.program, lifted.constants)
+    return program_of_run(
+        recorder.execution, recorded.forward, recorded.leaves, recorded.results, span
+    )
 
 
 def _refuse_unknown_rounding(subject: LayerSubject) -> None:
