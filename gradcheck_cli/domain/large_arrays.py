@@ -18,6 +18,11 @@ def parts(size: int) -> Iterator[slice]:
         yield slice(start, min(start + PART, size))
 
 
+def any_nonzero(numbers: Array) -> bool:
+    """Whether any entry (n,) is not zero. The first part usually has one."""
+    return any(np.any(numbers[inside]) for inside in parts(numbers.size))
+
+
 def dot(one: Array, other: Array) -> float:
     """The dot product by NumPy alone: on a busy machine, the threads of BLAS would wait for each
     other over so little work."""

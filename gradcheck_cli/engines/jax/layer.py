@@ -21,6 +21,7 @@ from gradcheck_cli.domain.dtypes import (
     identical,
     joined,
 )
+from gradcheck_cli.domain.large_arrays import any_nonzero
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
@@ -390,7 +391,7 @@ class JaxSubject(LayerSubject):
                 zeros = [
                     name
                     for name, parts in zip(wrt, zip(*passes, strict=True), strict=True)
-                    if not any(np.asarray(part).any() for part in parts)
+                    if not any(any_nonzero(np.asarray(part).reshape(-1)) for part in parts)
                 ]
                 if zeros:
                     unreached = no_gradient(self.fw, self.call, inputs, zeros)

@@ -63,7 +63,7 @@ from gradcheck_cli.engines.torch.compiled import (
     losing_tangents,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
-from gradcheck_cli.engines.torch.memory import Watch, laid_out
+from gradcheck_cli.engines.torch.memory import Watch, contiguous, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
 from gradcheck_cli.engines.torch.state import State, with_gradients
 
@@ -298,9 +298,8 @@ class TorchSubject(LayerSubject):
         return None if values.size >= LARGE else self.spare_array(name, values)
 
     def spare_array(self, name: str, values: Array) -> Any:
-        usable = values.dtype == np.float64 and values.flags.c_contiguous and values.flags.writeable
-        is_here = self.dtype == "float64" and self._device == HOST.device
-        if usable and is_here and name not in self._complex:
+        usable = values.dtype == self.dtype and values.flags.c_contiguous and values.flags.writeable
+        if usable and self._device == HOST.device and name not in self._complex:
             return self.torch.from_numpy(values)
         return self.leaf_array(name, values)
 
@@ -495,8 +494,7 @@ class TorchSubject(LayerSubject):
         same = known and array.layout is self.torch.strided
         if not same:
             return self.fw.numpy(array)
-        # PyTorch copies a large transposed array in two thirds of NumPy's time
-        plain: Array = array.contiguous().numpy(force=True)
+        plain: Array = contiguous(self.torch, array.detach()).numpy(force=True)
         return plain
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, aligned
 from gradcheck_cli.engines.layer.subject import Layout
 
 LARGE = 2**20  # bytes; a copy of fewer costs nothing
@@ -23,12 +23,12 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
         outer, inner = (last, first) if last else (first[1:], first[:1])
         order = *outer, *inner  # N, C, H, W becomes H, W, N, C: channels last to kernels
         back = sorted(range(tensor.dim()), key=order.__getitem__)
-        return tensor.permute(order).contiguous().permute(back)
+        return contiguous(torch, tensor.permute(order)).permute(back)
     if layout == "sliced" and tensor.dim():
         *outer, last = tensor.shape
         inside = slice(1, None, 2) if not outer or tensor.nbytes <= LARGE else slice(1, None)
         wide = (*outer, 2 * last + 1 if inside.step else last + 1)
-        around = tensor.new_empty(wide)
+        around = _empty(torch, tensor, wide)
         gaps = slice(0, None, 2) if inside.step else slice(1)
         is_float = tensor.is_floating_point() or tensor.is_complex()
         around[..., gaps].fill_(math.nan if is_float else torch.tensor(math.nan).to(tensor))
@@ -40,7 +40,23 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
                 first = base.narrow(axis, 0, 1)
                 base = first if torch.equal(base, first.expand_as(base)) else base
         return base.clone().expand(tensor.shape)
-    return tensor.contiguous()
+    return contiguous(torch, tensor)
+
+
+def contiguous(torch: Any, tensor: Any) -> Any:
+    """The tensor itself if it lies row after row, or else a copy that does."""
+    if tensor.is_contiguous():
+        return tensor
+    return _empty(torch, tensor, tensor.shape).copy_(tensor)
+
+
+def _empty(torch: Any, like: Any, shape: Sequence[int]) -> Any:
+    """An uninitialised tensor, in memory of NumPy if it is large. NumPy asks the system for large
+    pages, PyTorch does not: a copy into its new memory takes two to three times as long."""
+    if like.nbytes <= LARGE or like.device.type != "cpu":
+        return like.new_empty(shape)
+    memory = aligned((math.prod(shape) * like.itemsize,), np.dtype(np.uint8))
+    return torch.from_numpy(memory).view(like.dtype).view(*shape)
 
 
 class Watch:

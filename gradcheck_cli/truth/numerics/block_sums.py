@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.large_arrays import PART, parts
+from gradcheck_cli.domain.large_arrays import PART
 from gradcheck_cli.domain.thresholds import Spread
 from gradcheck_cli.truth.numerics.differences import Float
 
@@ -41,14 +41,11 @@ def block_sums(numbers: Array) -> Float:
     """The sums (count,) of numbers (n,), in float64 for any dtype."""
     if numbers.size <= FEW:
         return np.array(numbers, np.float64)
+    whole = numbers.size // BLOCK
     found = np.empty(count(numbers.size))
-    for inside in parts(numbers.size):
-        part = np.asarray(numbers[inside], np.float64)
-        first, rest = inside.start // BLOCK, part.size % BLOCK
-        if rest:
-            part = np.append(part, np.zeros(BLOCK - rest))
-        blocks = part.reshape(-1, BLOCK)
-        np.einsum("ij,j->i", blocks, _weights(), out=found[first : first + len(blocks)])
+    blocks, rest = np.split(numbers, [whole * BLOCK])
+    np.einsum("ij,j->i", blocks.reshape(-1, BLOCK), _weights(), out=found[:whole])
+    found[whole:] = rest @ _weights()[: rest.size]
     return found
 
 

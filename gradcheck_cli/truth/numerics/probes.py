@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
-from gradcheck_cli.domain.large_arrays import parts
+from gradcheck_cli.domain.large_arrays import any_nonzero, parts
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import Spread
@@ -127,7 +127,7 @@ class Draws:
 
 def moves(direction: Float) -> bool:
     """Check whether any entry of the direction is not zero."""
-    return any(np.any(direction[inside]) for inside in parts(direction.size))
+    return any_nonzero(direction)
 
 
 def _all_small(limit: float, directions: int, cotangents: int) -> float:

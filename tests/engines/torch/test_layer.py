@@ -10,7 +10,8 @@ import torch
 
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.isolation import surroundings
-from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, Layout, SubjectRequest
+from gradcheck_cli.engines.torch import layer as layer_module
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.checks.making import examined, layer_problem
 
@@ -193,3 +194,18 @@ def test_columns_of_forward_mode_see_the_state_that_the_value_saw(layer: Any) ->
     request = SubjectRequest(problem.implementation, values, "float64", "float64", forward=True)
     ran = TorchSubject(request).run(Call(cotangents=np.eye(2)))
     np.testing.assert_allclose(ran.gradients["x"], np.diag(ran.output / X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced", "expanded"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("entries", [1, 2**21])
+def test_a_layer_that_writes_to_its_input_does_not_change_the_numbers_of_the_user(
+    layout: Layout, dtype: str, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer_module, "LARGE", entries)  # 1: made anew at every call
+    numbers = np.arange(6.0).astype(dtype).reshape(2, 3)
+    layer = bound(lambda x: x.detach().mul_(2.0) + 0.0 * x, dtype, x=numbers)
+    for wrt in (None, ()):
+        ran = layer.run(Call(cotangents=np.ones((1, 6)), inputs=layout, wrt=wrt))
+        np.testing.assert_array_equal(ran.output, 2.0 * np.arange(6.0))
+    np.testing.assert_array_equal(numbers, np.arange(6.0).reshape(2, 3))

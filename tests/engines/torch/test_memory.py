@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.engines.torch.memory import LARGE, Watch, fingerprint, laid_out
+from gradcheck_cli.domain.dtypes import ALIGNMENT
+from gradcheck_cli.engines.torch.memory import LARGE, Watch, contiguous, fingerprint, laid_out
 
 
 def test_layouts_hold_the_same_numbers_in_another_order() -> None:
@@ -33,11 +34,18 @@ def test_writes_are_seen_once_each() -> None:
     assert watch.written() == ()
 
 
-def test_what_is_large_is_sliced_along_rows_and_watched_without_a_copy() -> None:
+def test_large_tensors_are_sliced_along_rows_and_watched_without_a_copy() -> None:
     large = torch.arange(2.0**18 + 256).reshape(-1, 256)
     made = laid_out(torch, large, "sliced")
     assert made.stride() == (257, 1)
     assert torch.equal(made, large)
+    across = laid_out(torch, large, "transposed")
+    assert across.stride() == (1, len(large))
+    assert torch.equal(across, large)
+    assert across.data_ptr() % ALIGNMENT == 0
+    assert contiguous(torch, across).stride() == (256, 1)
+    assert torch.equal(contiguous(torch, across), large)
+    assert contiguous(torch, large) is large
     watch = Watch(torch, {"a": large, "b": large.clone()})
     large.data[3, 7] += 1  # which no version counts
     assert watch.written() == ("a",)
