@@ -96,12 +96,11 @@ class Errors:
             looked_at = self._large(np.abs(off, out=off), np.abs(value, out=size))
             if not looked_at.size:
                 continue
-            wide = np.asarray(mine[inside][looked_at], np.float64)
-            value = value[looked_at]
-            felt = self.felt(wide, value)
+            off, value = off[looked_at], value[looked_at]
+            felt = self.felt(off, value)
             worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
             self.count += worse.size
-            beyond = ~self._within_rounding(wide[worse], value[worse], usual)
+            beyond = ~self._within_rounding(off[worse], value[worse], usual)
             places.append(looked_at[worse[beyond]] + inside.start)
             finite = np.isfinite(felt)
             self.largest = float(np.max(felt, initial=self.largest, where=finite))
@@ -122,21 +121,20 @@ class Errors:
         size *= least
         return np.flatnonzero(~(off <= size))
 
-    def felt(self, mine: Float, right: Float) -> Float:
-        """The errors of these entries in ulps."""
-        off = np.abs(mine - right)
+    def felt(self, off: Float, right: Float) -> Float:
+        """The errors of these entries, which are `off` by so much, in ulps."""
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
     def is_explained_by(self, cost: Float) -> bool:
         """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
         explains them."""
-        return bool(np.all(self._within_rounding(self.mine, self.right, cost)))
+        off = np.abs(self.mine - self.right)
+        return bool(np.all(self._within_rounding(off, self.right, cost)))
 
-    def _within_rounding(self, mine: Float, right: Float, cost: Float) -> Mask:
+    def _within_rounding(self, off: Float, right: Float, cost: Float) -> Mask:
         """A mask of the entries that rounding at this cost explains, none with half its digits
         lost."""
         fmt = self._fmt
-        off = np.abs(mine - right)
         bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
         half = fmt.lost(ERROR_BITS) * fmt.ulp(np.fmax(np.abs(right), self.usual))
         return (off <= bar) & (off <= half)
@@ -298,7 +296,8 @@ class Rounding:
         fmt = FORMATS[self._problem.dtype]
         mine, right = errors.mine, errors.right
         cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
-        off, felt = np.abs(mine - right), errors.felt(mine, right)
+        off = np.abs(mine - right)
+        felt = errors.felt(off, right)
         ulps = off / fmt.ulp(right)
         half = felt > fmt.lost(ERROR_BITS)
         bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
