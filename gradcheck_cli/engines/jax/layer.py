@@ -234,13 +234,13 @@ class JaxSubject(LayerSubject):
 
     def _at_hand(self, name: str, own: Array) -> Any:
         """A leaf at its own values. The array cannot be written to, but a call that donated it may
-        have deleted it. A large array is made anew each time, because a kept one would take its
-        memory."""
+        have deleted it. A large array is made anew each time, because a kept one may take as much
+        memory; where it can, it shares the memory of the numbers."""
+        if own.size >= LARGE:
+            return self.spare_array(name, own)
         made = self._base.get(name)
         if made is None or made.is_deleted():
-            made = self.fw.array(own)
-            if own.size < LARGE:
-                self._base[name] = made
+            made = self._base[name] = self.fw.array(own)
         return made
 
     def spare_array(self, name: str, values: Array) -> Any:

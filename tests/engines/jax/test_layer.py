@@ -376,6 +376,20 @@ def test_a_call_may_delete_what_it_is_given(bound: Callable[..., JaxSubject]) ->
     np.testing.assert_array_equal(layer.several([{}, {}]), [X * X, X * X])
 
 
+def test_a_large_leaf_lies_in_the_memory_of_its_numbers_which_no_call_writes_to(
+    bound: Callable[..., JaxSubject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradcheck_cli.engines.jax.layer.LARGE", 1)
+    mine = aligned(X.shape, X.dtype)
+    mine[...] = X
+    layer = bound("donated", {"x": mine})
+    for _ in range(2):
+        np.testing.assert_array_equal(layer.value({}), X * X)
+    np.testing.assert_array_equal(mine, X)
+    with layer.ready({}):
+        assert layer.inputs({})["x"].unsafe_buffer_pointer() == mine.ctypes.data
+
+
 def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> None:
     layer = bound("Power", {"x": X}, args=(3,))
     np.testing.assert_allclose(layer.value({"x": 2 * X}), 8 * X**3, rtol=1e-14)
