@@ -26,6 +26,7 @@ from gradcheck_cli.engines.layer.custom import (
 )
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, differing
+from gradcheck_cli.engines.layer.isolation import knowledge_of
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results, parts_of_container
@@ -70,6 +71,7 @@ R = TypeVar("R")
 
 
 RUN_EAGERLY = "not compiled, because tf.config.run_functions_eagerly is switched on"
+REPEATS = "two runs of the layer are the same"  # the name of what is learned
 _TOO_FEW = "custom_gradient function expected to return"
 _SHARED = ("float64", "float32")  # of which tensors are in NumPy's memory
 
@@ -213,7 +215,8 @@ class TensorFlowSubject(LayerSubject):
 
     def _bind(self) -> None:
         """Run the layer twice. This shows what the outputs are, which variables a run writes to,
-        whether there are random numbers that seeding does not reset, and what is traced again."""
+        whether there are random numbers that seeding does not reset, and what is traced again. Once
+        is enough for a layer that did the same twice in another dtype."""
         self.outputs: tuple[Output, ...] = ()
         with self.ready({}):
             before = {name: held.now() for name, held in self.held.items()}
@@ -224,6 +227,10 @@ class TensorFlowSubject(LayerSubject):
             self.notes += self._results.notes
             first = self.flat(arrays)
             seeded = any(held.found.seed and held.written for held in self.held.values())
+        learned = knowledge_of(self.request.implementation.live)
+        if learned.get(REPEATS):
+            self.random = False
+            return
         with self.ready({}), tracings(self.tf) as again:
             second = self.flat(self.call(self.inputs({})))
             # the first run may import modules that draw random numbers
@@ -231,6 +238,7 @@ class TensorFlowSubject(LayerSubject):
         self.notes += tuple(RETRACED.format(name) for name in again)
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
+        learned[REPEATS] = not (self.random or again)
 
     # State
 

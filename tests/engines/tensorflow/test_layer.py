@@ -17,6 +17,7 @@ from gradcheck_cli.domain.dtypes import aligned
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
+from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import load_layer, on_the_path
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
@@ -387,3 +388,24 @@ def test_the_place_in_code_that_autograph_rewrote_is_the_users_line() -> None:
     assert place is not None
     assert place.text == "noted()  # here"
     assert place.source.path.endswith("test_layer.py")
+
+
+@pytest.mark.parametrize(("moves", "runs"), [(0.0, [2, 1, 1]), (1.0, [2, 2, 2])])
+def test_within_a_check_a_layer_that_does_the_same_twice_is_run_once_when_it_is_bound_again(
+    moves: float, runs: list[int]
+) -> None:
+    """A layer that does not is random."""
+    ran: list[int] = []
+
+    def layer(x: Any) -> Any:
+        ran.append(1)
+        return x * (1 + moves * len(ran))
+
+    seen = []
+    with surroundings():
+        for dtype in ("float32", "float64", "float32"):
+            before = len(ran)
+            subject = bound("", {"x": X}, dtype, "float32", live=layer)
+            assert subject.random == bool(moves)
+            seen.append(len(ran) - before)
+    assert seen == runs
