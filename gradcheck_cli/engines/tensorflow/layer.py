@@ -99,6 +99,7 @@ class TensorFlowSubject(LayerSubject):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self._randomness.seeded():
             self._function = self._load_callable()
+            self.is_fresh = compiled or self._function is not request.implementation.live
             if self._needs_a_first_call():
                 with untraced():
                     self._first_call()

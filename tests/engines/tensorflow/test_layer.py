@@ -78,6 +78,7 @@ KERNEL = np.array([[0.5, -0.3], [0.1, 0.8]])
 def test_a_keras_class_is_built_on_its_first_input_with_the_kernel_that_is_given() -> None:
     subject = bound("SinDense", {"x": X, "kernel": KERNEL}, args=(2,))
     assert roles(subject) == {"x": ("input", True), "kernel": ("parameter", True)}
+    assert subject.is_fresh
     assert np.allclose(subject.value({}), np.sin(X @ KERNEL).ravel(), rtol=1e-15)
     moved = subject.value({"kernel": KERNEL + 1e-9})
     assert np.allclose(moved, np.sin(X @ (KERNEL + 1e-9)).ravel(), rtol=1e-15)
@@ -407,5 +408,6 @@ def test_within_a_check_a_layer_that_does_the_same_twice_is_run_once_when_it_is_
             before = len(ran)
             subject = bound("", {"x": X}, dtype, "float32", live=layer)
             assert subject.random == bool(moves)
+            assert not subject.is_fresh
             seen.append(len(ran) - before)
     assert seen == runs
