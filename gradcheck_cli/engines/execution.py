@@ -147,6 +147,12 @@ class Execution:
             step.exact, step.of_choices = None, step.exact
         self.steps.append(step)
 
+    def clear(self) -> None:
+        """Forget the run. Steps refer to their recorder, which refers to them, so that the numbers
+        would use memory until Python looks for such cycles."""
+        self.slots.clear()
+        self.steps.clear()
+
     def values(self, slot: int) -> Array:
         """The numbers of a slot as float64, integers or booleans."""
         kept = self.slots[slot]

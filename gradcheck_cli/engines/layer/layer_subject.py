@@ -537,7 +537,11 @@ class LayerSubject(FrameworkLayer, Subject):
     def lift(self) -> Lifted:
         from gradcheck_cli.engines.layer.lifting import lifted
 
-        return lifted(self.record_forward(), self.leaves, self.request.implementation.span)
+        recording = self.record_forward()
+        found = lifted(recording, self.leaves, self.request.implementation.span)
+        if not found.islands:  # which run operations again
+            recording.execution.clear()
+        return found
 
     @property
     def user_function(self) -> Any:

@@ -45,6 +45,7 @@ class Annotations:
     stated   those of them that ran in the backward pass
     owners   of the other steps, the slot whose derivative they compute
     bars     a slot of the forward pass -> the slot of its cotangent
+    numbers  of the results that have memory of their own; None before the layer is called
     """
 
     execution: Execution
@@ -53,7 +54,7 @@ class Annotations:
     stated: set[int] = field(default_factory=set)  # places in `forward`
     owners: list[tuple[Step, int]] = field(default_factory=list)
     bars: dict[int, int] = field(default_factory=dict)
-    numbers: int = 0
+    numbers: int | None = None
 
     def add(self, step: Step, stated: bool) -> None:
         """Adds a step of the user's code; `stated`: of a custom backward."""
@@ -65,6 +66,8 @@ class Annotations:
     def count(self, size: int, dtype: object) -> None:
         """Counts one more result with `size` numbers, twice that if they are complex. Raises
         TooLarge."""
+        if self.numbers is None:
+            return  # a leaf, which exists anyway
         self.numbers += 2 * size if "complex" in str(dtype) else size
         if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
             raise TooLarge(
@@ -173,6 +176,7 @@ def record(recorder: LayerRecorder, passes: Passes | ForwardPass, place: Span) -
     gradients: dict[str, int | None] = {}
     with recorder.recording():
         leaves = recorder.leaves(passes.leaves)
+        recorder.annotations.numbers = 0
         made = [recorder.output(array) for array in passes.call()]
         if isinstance(passes, Passes):
             recorder.derive()

@@ -31,7 +31,7 @@ from gradcheck_cli.engines.torch.custom_functions import (
 )
 from gradcheck_cli.engines.torch.dispatch import WATCHER
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
-from gradcheck_cli.engines.torch.recorder import TorchRecorder
+from gradcheck_cli.engines.torch.recorder import TorchRecorder, memory_of
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
 _GIVES = "gradcheck slots"  # in the metadata of autograd's nodes: number of the output -> slot
@@ -45,6 +45,7 @@ class TorchLayerRecorder(TorchRecorder):
         self.annotations = Annotations(self.execution, row_of)
         self._places_of = Places(__name__, TorchRecorder.__module__, WATCHER)
         self._functions: list[Any] = []  # kept alive for their metadata
+        self._memory: set[int] = set()  # of recorded tensors, which stay alive
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         if not self.composed:  # composed runs have no backward pass, and need no nodes
@@ -103,7 +104,10 @@ class TorchLayerRecorder(TorchRecorder):
         return hook
 
     def _new(self, tensor: Any) -> int:
-        self.annotations.count(tensor.numel(), tensor.dtype)
+        memory = memory_of(tensor)
+        if memory not in self._memory:  # a view has none of its own
+            self._memory.add(memory)
+            self.annotations.count(tensor.numel(), tensor.dtype)
         return super()._new(tensor)
 
     def _add(self, *call: Any) -> None:

@@ -156,17 +156,13 @@ class TorchRecorder(Observer):
                 low=call.low,
                 live=call.live,
                 wide=call.wide,
-                exact=call.exact(name, moves, partial(self._of_run, args, results)),
+                exact=call.exact(name, moves, partial(_of_run, self.execution, args, results)),
                 moves=moves or name in EXACT_SELECTIONS,
                 elementwise=call.pointwise,
                 node=self._owner(),
                 phase=self.phase,
             )
         )
-
-    def _of_run(self, args: tuple[int, ...], results: tuple[int, ...]) -> OfRun:
-        values = self.execution.values
-        return OfRun([values(slot) for slot in args], [values(slot) for slot in results])
 
     def _owner(self) -> int | None:
         if not self.backward:
@@ -180,7 +176,7 @@ class TorchRecorder(Observer):
         others = []
         for key, slot in list(self._places.items()):
             kept = self.execution.slots[slot]
-            if _memory(kept.native) == _memory(tensor):
+            if memory_of(kept.native) == memory_of(tensor):
                 if key != _identity(tensor):
                     others.append((kept.native, slot))
                 kept.native = kept.native.detach().clone()
@@ -276,12 +272,19 @@ def _packet(func: Any) -> str:
     return name if func.namespace == "aten" else f"{func.namespace}::{name}"
 
 
+def _of_run(execution: Execution, args: tuple[int, ...], results: tuple[int, ...]) -> OfRun:
+    """The numbers of a step in its run. A method of the recorder would keep it, and all that it
+    recorded, as long as the step."""
+    values = execution.values
+    return OfRun([values(slot) for slot in args], [values(slot) for slot in results])
+
+
 def _identity(tensor: Any) -> tuple[Any, ...]:
     key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
     return (*key, tensor.is_conj()) if tensor.is_complex() else key
 
 
-def _memory(tensor: Any) -> int:
+def memory_of(tensor: Any) -> int:
     """The address of the storage of a tensor. A tensor without memory shares it with no other."""
     address: int = tensor.untyped_storage().data_ptr() if tensor.data_ptr() else 0
     return address or -id(tensor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from torch import nn
 
 from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.engines.layer import recording
 from gradcheck_cli.engines.layer.lifting import MOST_NODES, NotLifted
 from gradcheck_cli.engines.torch import kernels
 from tests.checks.making import assert_computes, subject_of, torch_engine
@@ -77,6 +80,38 @@ def test_parameters_are_inputs_by_their_words() -> None:
     lifted = subject.lift()
     assert set(lifted.program.inputs) >= {"x", word_of("0.weight"), word_of("0.bias")}
     assert_computes(lifted, subject, {"0.bias": np.array([1.0, -1.0])})
+
+
+def test_leaves_and_views_are_no_numbers_that_a_recording_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The input and its transpose have the memory that the layer has anyway."""
+    monkeypatch.setattr(recording, "MOST_NUMBERS", 6)
+    assert subject_of(torch_engine(), lambda x: x.T.reshape(2, 3), x=X).lift()
+    subject = subject_of(torch_engine(), lambda x: 2 * x.T + 1, x=X)
+    with pytest.raises(recording.TooLarge, match=r"more than 6e\+00 numbers"):
+        subject.lift()
+
+
+def test_a_recording_is_freed_with_its_program() -> None:
+    subject = subject_of(torch_engine(), looped, x=X)
+    kept: list[weakref.ref[Any]] = []
+    record = subject.record_forward
+
+    def recorded() -> Any:
+        found = record()
+        kept.extend(weakref.ref(slot.native) for slot in found.execution.slots[-1:])
+        return found
+
+    subject.record_forward = recorded
+    gc.collect()
+    gc.disable()
+    try:
+        assert subject.lift().islands == ()
+        (result,) = kept
+        assert result() is None
+    finally:
+        gc.enable()
 
 
 def test_a_node_has_the_line_of_the_user() -> None:
