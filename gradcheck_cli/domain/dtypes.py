@@ -147,6 +147,12 @@ def identical(one: Array, other: Array) -> bool:
     return one is other or (same and one.tobytes() == other.tobytes())
 
 
+def is_same_view(one: Array, other: Array) -> bool:
+    """Whether both show the same memory in the same way."""
+    kinds = (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
+    return kinds and one.__array_interface__["data"][0] == other.__array_interface__["data"][0]
+
+
 def are_equal(one: Any, other: Any) -> bool:
     """Whether both are None, or arrays of equal numbers, where nan equals nan."""
     if one is None or other is None:

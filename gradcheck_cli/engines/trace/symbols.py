@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.formula.program import Builder
@@ -174,6 +175,10 @@ class ProgramWriter:
         if kinds != "f" and any(isinstance(x, Symbol) and _is_of(x, "b") for x in args):
             kinds = "b"
         moving = [x for x in args if _is_of(x, kinds)]
+        if kinds == "f" and len(args) == 1 and math.prod(shape_of(args[0])) >= MANY:
+            views = _views(move, args[0])
+            if views is not None:
+                return views
         zero: Array = np.zeros(1, moving[0].dtype if moving else np.float64)
         parts: list[Value] = [zero]
         places, end = [], 1
@@ -182,8 +187,8 @@ class ProgramWriter:
                 raise TypeError("indices beside indices that depend on numbers")
             if _is_of(x, kinds):
                 size = math.prod(shape_of(x))
-                numbers = np.arange(end, end + size, dtype=np.float64)
-                places.append(numbers.reshape(shape_of(x)))
+                numbers = np.arange(end, end + size, dtype=np.float64).reshape(shape_of(x))
+                places.append(numbers)
                 parts.append(x)
                 end += size
             elif isinstance(x, Symbol) and not self.public:
@@ -262,6 +267,31 @@ def take_from_parts(parts: Sequence[Value], places: Array) -> Value:
     return _indexed(ROWS["concatenate"](*flat, axis=0), inside)
 
 
+def _views(move: Callable[[Sequence[Array]], Sequence[Array]], x: Value) -> list[Value] | None:
+    """The results of an operation that moves all numbers of a large array, if they are views: their
+    strides tell where the numbers went. None if they are not."""
+    memory = np.empty(shape_of(x))
+    found = [_view(x, memory, np.asarray(y)) for y in move([memory])]
+    views = [y for y in found if y is not None]
+    return views if len(views) == len(found) else None
+
+
+def _view(x: Value, memory: Array, moved: Array) -> Value | None:
+    start, there = (array.__array_interface__["data"][0] for array in (memory, moved))
+    if start != there or memory.size != moved.size or memory.dtype != moved.dtype:
+        return None
+    if moved.flags.c_contiguous:
+        return x if memory.shape == moved.shape else ROWS["reshape"](x, shape=moved.shape)
+    for order in _orders(memory.ndim, memory.shape, moved.shape):
+        if memory.transpose(order).strides == moved.strides:
+            return _transposed(x, order)
+    return None
+
+
+def _transposed(x: Value, order: tuple[int, ...]) -> Value:
+    return ROWS["transpose"](x, axes=None if order == tuple(range(len(order)))[::-1] else order)
+
+
 def _from_one(x: Value, places: Array) -> Value:
     """Numbers taken from a single array."""
     shape = shape_of(x)
@@ -270,8 +300,7 @@ def _from_one(x: Value, places: Array) -> Value:
         return x if shape == places.shape else ROWS["reshape"](x, shape=places.shape)
     for order in _orders(len(shape), shape, places.shape):
         if np.array_equal(own.transpose(order), places):
-            reverse = order == tuple(reversed(range(len(shape))))
-            return ROWS["transpose"](x, axes=None if reverse else order)
+            return _transposed(x, order)
     if broadcasts(shape, places.shape) and np.array_equal(
         np.broadcast_to(own, places.shape), places
     ):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.trace.exact_kernels import finite
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol, take_from_parts
@@ -108,6 +109,25 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
     np.testing.assert_array_equal(moved.value, expected)
     there = value_of(writer, moved, x=x.value + 1, y=y.value)
     np.testing.assert_array_equal(there, [3.0, 6.0, 2.0, 5.0, 1.0, 4.0, 0.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    ("move", "ops"),
+    [
+        (lambda x: x.T, ["transpose"]),
+        (lambda x: x.reshape(-1), ["reshape"]),
+        (lambda x: np.swapaxes(x, 0, 1).copy(), ["transpose"]),  # not a view
+        (lambda x: x[1:], ["getitem"]),
+        (lambda x: x[::-1], ["reshape", "input", "take", "reshape"]),
+    ],
+)
+def test_numbers_of_a_large_array(move: Callable[..., Any], ops: list[str]) -> None:
+    """Views of it are recognised without a look at the numbers."""
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.arange(float(MANY)).reshape(128, -1))
+    (found,) = writer.move_numbers(lambda arrays: [move(arrays[0])], [x])
+    np.testing.assert_array_equal(found.value, move(x.value))
+    assert [node.op for node in writer.program(found).nodes[1:]] == ops
 
 
 def test_a_mask_that_moves_is_one_of_the_point() -> None:
