@@ -63,6 +63,7 @@ from gradcheck_cli.engines.tracebacks import (
     without_lines,
 )
 from gradcheck_cli.explain.remedies import lacking, with_remedy
+from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
@@ -179,6 +180,7 @@ class _Examination:
         self._uncast = False
         self._design: Design | None = None
         self._lift: tuple[BoundLayer, LiftedTruth | None] | None = None
+        self._too_many: TooManyNumbers | None = None  # why the layer has no lifted truth
 
     def answer(self) -> LayerAnswer:
         try:
@@ -352,7 +354,11 @@ class _Examination:
     def _lifted(self, layer: BoundLayer) -> LiftedTruth | None:
         """The truth of the lifted program of the layer, which is lifted once."""
         if self._lift is None or self._lift[0] is not layer:
-            self._lift = layer, lifted_truth(layer, self._notes)
+            self._too_many = None
+            try:
+                self._lift = layer, lifted_truth(layer, self._notes)
+            except TooManyNumbers as refusal:
+                self._lift, self._too_many = (layer, None), refusal
         return self._lift[1]
 
     def _value_of_program(self, layer: BoundLayer) -> Array | None:
@@ -431,13 +437,13 @@ class _Examination:
         self, layer: BoundLayer, lifted: LiftedTruth | None
     ) -> Steps[LayerAnswer]:
         """Examine a layer whose Jacobian is too large to compute whole."""
-        projected = Projected(layer, lifted)
+        projected = Projected(layer, lifted, self._too_many)
         checks, findings = yield from projected.examine()
         if projected.is_enclosed:
             self._differentiated = lifted
         self._notes.update(dict.fromkeys(projected.notes))
         findings = yield from self._on_stages(
-            findings, layer, lambda: Projected(layer, lifted).examine()
+            findings, layer, lambda: Projected(layer, lifted, self._too_many).examine()
         )
         findings = self._with_causes(findings, projected.traced.get, layer)
         checks = _with_approximations(checks, findings)

@@ -79,7 +79,9 @@ RULES: Mapping[Rule, Allowing] = {
     ),
     "no gradient": Allowing("there is no gradient, and the derivative is zero"),
     "approximation": Allowing("a finite difference was requested", codes=(Codes.DIFFERENCE_ERROR,)),
-    "products": Allowing("random products agree with differences of the output"),
+    "products": Allowing(
+        "random products agree with differences, or with tangents of the operations"
+    ),
     "enclosed": Allowing("random products agree with their enclosures"),
     "path": Allowing("the effect of rounding on a training path"),
     "none": Allowing("no rule allows it", 0.0),

@@ -44,11 +44,7 @@ from gradcheck_cli.formula.shapes import COMPARISONS
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
 from gradcheck_cli.truth.certified.enclose import DOUBT
-from gradcheck_cli.truth.certified.enclosed_products import (
-    EnclosedArray,
-    TooManyNumbers,
-    require_few,
-)
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray, require_few
 from gradcheck_cli.truth.certified.ties import loses_rank
 from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
 from gradcheck_cli.truth.layers.safe_values import values_of
@@ -263,14 +259,12 @@ class LiftedTruth(ProgramTruth):
 def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
     """The truth about the forward of a layer; None if it cannot be lifted, for example because it
     does not run while watched. `notes` collects the sentence that names operations without rows.
-    Raises an exception of the layer if it does not occur in a second run."""
+    Raises an exception of the layer if it does not occur in a second run, and TooManyNumbers."""
     if layer.highest.digits != layer.highest.dtype or layer.highest.dtype not in NEAR:
         return None  # another note says where the layer casts
     try:
         require_few(moving_size(layer.narrow))  # avoids lifting in vain
         return LiftedTruth(layer)
-    except TooManyNumbers as refusal:
-        notes[by_differences(layer, str(refusal))] = None
     except NotLifted as refusal:
         where = "" if refusal.place is None else f" (line {refusal.place.span.line})"
         notes[by_differences(layer, f"{refusal}{where}")] = None
@@ -286,6 +280,14 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
 def by_differences(layer: BoundLayer, reason: str) -> str:
     """A sentence that says why finite differences replace a certified truth."""
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
+
+
+def by_tangents(layer: BoundLayer, reason: str) -> str:
+    """A sentence that says why float64 tangents of the program replace a certified truth."""
+    return (
+        f"{layer.name}: no certified truth ({reason}); the derivative of its operations in float64 "
+        "decides"
+    )
 
 
 def _in_range(program: Program, largest: float) -> Program:

@@ -13,13 +13,19 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.bounds import StillEntries
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.certified.enclosed_rows import EnclosedRows
-from gradcheck_cli.checks.certified.lifted import CONTRADICTED, LiftedTruth, by_differences
+from gradcheck_cli.checks.certified.lifted import (
+    CONTRADICTED,
+    LiftedTruth,
+    by_differences,
+    by_tangents,
+)
 from gradcheck_cli.checks.certified.rounding import Rounding
 from gradcheck_cli.checks.large.detection_power import EntryPromise, Promise
 from gradcheck_cli.checks.large.enclosed_forward import EnclosedForward
 from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large.forward_mode import Forward
 from gradcheck_cli.checks.large.free_memory import return_free_memory
+from gradcheck_cli.checks.large.lifted_tangents import lifted_tangents
 from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.checks.large.random_directions import (
     RandomDirections,
@@ -44,10 +50,12 @@ STRANGE = 4  # the most nonfinite entries that are compared with differences
 
 @dataclass
 class Projected:
-    """The examination of one problem's layer along random directions."""
+    """The examination of one problem's layer along random directions. `too_many` says that the
+    layer is too large for enclosures of its program."""
 
     layer: BoundLayer
     lifted: LiftedTruth | None = None
+    too_many: TooManyNumbers | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -151,8 +159,14 @@ class Projected:
     def _by_differences(self, count: int) -> Steps[bool]:
         """Whether differences along random directions agree with the gradient of moving entries."""
         self._asked = "differences"
+        if self.too_many is not None:
+            tangents = lifted_tangents(self.layer, self._truth)
+            self._truth.tangent = None if tangents is None else tangents.along
         agree = yield from self._along.agree(count)
         self._findings += self._along.findings
+        if self.too_many is not None:
+            decides = by_differences if self._truth.tangent is None else by_tangents
+            self.notes.append(decides(self.layer, str(self.too_many)))
         if agree:
             self._promise_kept(self._along.promise)
         return agree
@@ -174,7 +188,7 @@ class Projected:
         try:
             return EnclosedRows(self.lifted, self._truth)
         except TooManyNumbers as refusal:
-            self.notes.append(by_differences(self.layer, str(refusal)))
+            self.too_many = refusal
         return None
 
     def _is_enclosed(self, rows: EnclosedRows, count: int) -> Steps[bool]:

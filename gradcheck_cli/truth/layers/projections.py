@@ -64,7 +64,9 @@ class Projections:
     """One subject at its own leaves, where its output is `output` (m,), with 0 in place of elements
     that are not finite. `rows` (k, m) are the cotangents, which are 0 there. `forward` and
     `backward` count the passes that were run. Error bars should be no wider than the part `wanted`
-    of the gradient, whose norm is `norm`. The gradient itself is never kept."""
+    of the gradient, whose norm is `norm`. `tangent` may give J @ direction (m,) by number, computed
+    without derivatives of the layer, with the usual error of each output. The gradient itself is
+    never kept."""
 
     subject: Subject
     output: Float
@@ -76,6 +78,7 @@ class Projections:
     wanted: float = math.inf
     norm: float = 0.0  # until it is known
     ran: Callable[[], None] = lambda: None  # called after each run
+    tangent: Callable[[int], Estimate | None] | None = None
 
     def __post_init__(self) -> None:
         fmt = FORMATS[self.subject.dtype]
@@ -90,10 +93,10 @@ class Projections:
         # all cotangents that may be needed, if they take little memory: differences of single
         # outputs serve the sums with all of them
         self._ahead = self._cotangents(1 if self._is_many and not few else COTANGENTS)
-        known = np.isfinite(self.output)
-        if not np.all(known):
-            self._ahead[:, ~known] = 0.0
-            self.output = np.where(known, self.output, 0.0)
+        self.known = np.isfinite(self.output)
+        if not np.all(self.known):
+            self._ahead[:, ~self.known] = 0.0
+            self.output = np.where(self.known, self.output, 0.0)
         self.rows = self._ahead[: 1 if self._is_many else COTANGENTS]
         self.target = TARGET_OF_MANY if self._is_many else TARGET
         self._sifts = (True if few else None) if self._is_many else False
@@ -277,21 +280,6 @@ class Projections:
         low, high = room(self.bounds, {name: self._leaf(name).kept for name in moved}, moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
 
-        def at(step: float, used: dict[str, Array]) -> dict[str, Array]:
-            """The leaves at a step, in the `used` memory if there is any."""
-            found = Spare()
-            for name, weights in moved.items():
-                value = self._leaf(name).kept
-                flat, there = value.reshape(-1), used.get(name)
-                there = aligned(weights.shape, FLOAT64) if there is None else there.reshape(-1)
-                for inside in parts(weights.size):
-                    part = there[inside]
-                    part[:] = weights[inside]
-                    part *= step
-                    part += flat[inside]
-                found[name] = there.reshape(value.shape)
-            return found
-
         def seen(values: Float) -> Float:
             return values if rows is None else np.asarray(values @ rows.T)
 
@@ -301,14 +289,37 @@ class Projections:
                 values = np.empty((len(steps), self.output.size if rows is None else len(rows)))
                 point: dict[str, Array] = {}
                 for place, h in enumerate(steps):  # which takes less memory than a list
-                    point = at(float(h), point)
+                    point = self.moved(moved, float(h), point)
                     values[place] = seen(self.value(point))
                 return values
             self.forward += len(steps)
-            points = [at(float(h), {}) for h in steps]
+            points = [self.moved(moved, float(h)) for h in steps]
             return seen(values_of(self.subject, points, self.output.size))
 
         return Line(many, seen(self.output), noise, 1.0, low, high)
+
+    def beside(self, along: Mapping[str, Float], step: float) -> Spare | None:
+        """The leaves at a step along a direction; None if one leaves its domain."""
+        values = {name: self._leaf(name).kept for name in along}
+        _, high = room(self.bounds, values, along)
+        return self.moved(along, step) if step <= high else None
+
+    def moved(
+        self, along: Mapping[str, Float], step: float, used: Mapping[str, Array] | None = None
+    ) -> Spare:
+        """The leaves at a step along a direction, in the `used` memory if there is any."""
+        found = Spare()
+        for name, weights in along.items():
+            value = self._leaf(name).kept
+            flat, there = value.reshape(-1), (used or {}).get(name)
+            there = aligned(weights.shape, FLOAT64) if there is None else there.reshape(-1)
+            for inside in parts(weights.size):
+                part = there[inside]
+                part[:] = weights[inside]
+                part *= step
+                part += flat[inside]
+            found[name] = there.reshape(value.shape)
+        return found
 
     def _leaf(self, name: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.name == name)
@@ -353,6 +364,9 @@ class Projections:
         noise is measured if these seem to contradict each other, or agree on short steps alone: a
         layer that casts to float32 is a flight of stairs."""
         relative = self._relative()
+        known = self._of_tangent(number, expected)
+        if known is not None:
+            return known
         if self._sifts:
             probe = self._sift(number, expected)
             if probe is not None and probe.confirmed:
@@ -376,6 +390,9 @@ class Projections:
         """A look that confirms the products, or None. In the latter case, the second result says
         whether two looks at long steps with narrow bars contradict the products and agree with each
         other: no kink or pole does that."""
+        known = self._of_tangent(number, expected)
+        if known is not None:
+            return known, False
         if self._is_many:
             short = self._short_look(number, expected)
             if short is None or short.level > SHORT_LEVEL:  # there are kinks
@@ -394,6 +411,23 @@ class Projections:
                 return (one, False) if not found else (None, False)
             found.append(one)
         return None, same_story(*found)
+
+    def _of_tangent(self, number: int, expected: Float) -> Probe | None:
+        """A probe without steps, if the products agree with the `tangent` along a direction. The
+        two were computed in different ways, so they do not round alike: error bars as narrow as
+        `wanted` hold what rounding leaves of them. If they differ, differences decide from now
+        on."""
+        found = None if self.tangent is None else self.tangent(number)
+        if found is not None:
+            value = np.asarray(self.rows @ found.value)
+            error = self._relative() / 2 * np.maximum(np.abs(value), self.norm)
+            unseen = np.sqrt(self.rows**2 @ found.error**2)
+            if np.all(np.abs(value - expected) + unseen <= error):
+                estimate, agrees = Estimate(value, error), np.ones(value.shape, dtype=bool)
+                sides, size = even(estimate), np.abs(value)
+                return Probe(estimate, sides, size, agrees, False, SHORT_LEVEL, FEWER)
+        self.tangent = None
+        return None
 
     def _short_look(self, number: int, expected: Float) -> Probe | None:
         """A look at SHORT_LEVEL, and at shorter steps for outputs with kinks there; None if

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradcheck_cli.checks.large import projected
 from gradcheck_cli.truth.numerics import block_sums
 from tests.checks.large.planted import MISTAKES, SAMPLES, Affine, inputs
 from tests.checks.large.test_cost import HIDDEN
@@ -23,7 +24,14 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.usefixtures("is_large")
+@pytest.fixture(params=["tangents", "differences"])
+def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer without operations that have rows is compared with differences."""
+    if request.param == "differences":
+        monkeypatch.setattr(projected, "lifted_tangents", lambda *_: None)
+
+
+@pytest.mark.usefixtures("is_large", "by")
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_right_layer_passes(activation: str) -> None:
     layer = Affine(activation=ACTIVATIONS[activation])
@@ -34,7 +42,7 @@ def test_a_right_layer_passes(activation: str) -> None:
 CASES = [(name, activation) for activation in ACTIVATIONS for name in MISTAKES]
 
 
-@pytest.mark.usefixtures("is_large")
+@pytest.mark.usefixtures("is_large", "by")
 @pytest.mark.parametrize(("mistake", "activation"), first(5, CASES))
 def test_a_mistake_is_found_in_its_array(mistake: str, activation: str) -> None:
     layer = Affine(mistake, ACTIVATIONS[activation])
