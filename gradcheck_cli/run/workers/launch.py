@@ -91,6 +91,7 @@ def environment_of_worker() -> dict[str, str]:
     # Specs are small, and several workers share the machine: a thread that waits does not spin.
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.setdefault("OMP_WAIT_POLICY", "passive")
+    environment.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # PyTorch: new memory in large pages
     environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
     environment[family.MARK] = f"{os.getpid()}.{time.monotonic_ns()}.{len(_marks)}"
     return environment

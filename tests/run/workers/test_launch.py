@@ -24,9 +24,10 @@ def test_engines_that_are_named_start_at_once() -> None:
 def test_a_worker_has_few_threads_that_do_not_spin_unless_we_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"):
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE"):
         monkeypatch.delenv(name, raising=False)
     quiet = environment_of_worker()
     assert (quiet["OPENBLAS_NUM_THREADS"], quiet["OMP_WAIT_POLICY"]) == ("1", "passive")
+    assert quiet["THP_MEM_ALLOC_ENABLE"] == "1"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert environment_of_worker()["OMP_WAIT_POLICY"] == "active"
