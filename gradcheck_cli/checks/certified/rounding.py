@@ -51,7 +51,8 @@ def few_ulps(dtype: str) -> float:
 class RoundingOutliers:
     """Entries of one product row @ J by one leaf that are off in the dtype of the problem.
     Rounding costs them `cost`, and rounding the inputs moves them by `moved`, for entries that are
-    right on the other side of a kink."""
+    right on the other side of a kink. `slight`: an entry of usual size would lose no more than half
+    of its digits by such an error."""
 
     row: int
     leaf: Leaf
@@ -61,6 +62,7 @@ class RoundingOutliers:
     cost: Float
     moved: Float
     count: int
+    slight: bool
 
 
 class Errors:
@@ -299,7 +301,7 @@ class Rounding:
         off = np.abs(mine - right)
         felt = errors.felt(off, right)
         ulps = off / fmt.ulp(right)
-        half = felt > fmt.lost(ERROR_BITS)
+        half = ~(felt <= fmt.lost(ERROR_BITS))
         bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
         crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
         odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
@@ -312,8 +314,9 @@ class Rounding:
         if usually:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
         none = np.zeros_like(cost)
-        self._keep(k, name, errors, ulps, cost, none, odd)
+        self._keep(k, name, errors, ulps, cost, none, odd & half)
         self._keep(k, name, errors, ulps, none, beside, crosses)
+        self._keep(k, name, errors, ulps, cost, none, odd & ~half, slight=True)
 
     def _cost_and_zeros(
         self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
@@ -352,6 +355,7 @@ class Rounding:
         cost: Float,
         moved: Float,
         chosen: Array,
+        slight: bool = False,
     ) -> None:
         """Keep the worst of the `chosen` entries for the judge."""
         places = np.flatnonzero(chosen)
@@ -362,7 +366,9 @@ class Rounding:
         mine, right = errors.mine[worst], errors.right[worst]
         flat, leaf = errors.worse[worst], self._leaves[name]
         self.off.append(
-            RoundingOutliers(k, leaf, flat, mine, right, cost[worst], moved[worst], places.size)
+            RoundingOutliers(
+                k, leaf, flat, mine, right, cost[worst], moved[worst], places.size, slight
+            )
         )
 
     def _noise(

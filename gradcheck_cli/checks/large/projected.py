@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
 
 WIDE = "its float64 enclosures are wider than finite-difference error bars should be"
 DIFFERENCES = 12  # usual forward passes along one direction, including those at the point itself
+SLIGHT = "an entry of usual size would keep half of them"
 STRANGE = 4  # the most nonfinite entries that are compared with differences
 
 
@@ -257,15 +258,27 @@ class Projected:
 
     def _of_rounding(self) -> Iterator[Finding]:
         """Findings about rounding, from the first product that is off in each leaf; errors before
-        entries that are right beside a kink."""
+        entries that are right beside a kink, and those before slight ones, which are notes: among
+        so many entries, some are always so small that the rounding of a kernel costs them all."""
         told: set[str] = set()
-        for off in sorted(self._rounding.off, key=lambda off: bool(np.any(off.moved))):
+        for off in sorted(
+            self._rounding.off, key=lambda off: (off.slight, bool(np.any(off.moved)))
+        ):
             if off.leaf.name in told:
                 continue
             part = Part.of_rounding(off, self._truth.rows[off.row])
             found = self._record(judged_part(self.layer, part, False, off.count))
             told.update({off.leaf.name} if found else ())
-            yield from found
+            yield from map(self._as_note, found) if off.slight else found
+
+    def _as_note(self, finding: Finding) -> Finding:
+        """The finding as a note, which traces the same entry."""
+        if finding.severity != "error":
+            return finding
+        told = replace(finding, severity="note", message=f"{finding.message}; {SLIGHT}")
+        if finding in self.traced:
+            self.traced[told] = self.traced[finding]
+        return told
 
     def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
         """The rules by which the entries of a leaf pass, each once."""

@@ -236,3 +236,33 @@ def test_a_choice_among_many_equal_numbers_is_no_wrong_gradient(layer: Any, wron
         x = np.round(np.random.default_rng(seed).standard_normal((24, 50)) * 2) / 2
         answer = examined(layer, {"x": x}, modes=("reverse",))
         assert any(finding.code == "GC101" for finding in answer.findings) == wrong
+
+
+class Rounded(torch.autograd.Function):
+    """x**3 / 3, whose gradient in float32 is off by up to a `part` of a usual entry."""
+
+    part = 0.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3 / 3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        kernel = Rounded.part * torch.cos(1e4 * x) if x.dtype == torch.float32 else 0.0
+        return g * (x**2 + kernel)
+
+
+@pytest.mark.parametrize(("part", "severity"), [(1e-5, "note"), (1e-3, "error")])
+def test_what_a_kernel_rounds_of_a_usual_entry_is_no_error_of_a_small_one(
+    part: float, severity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of both loses all digits of the smallest entries."""
+    monkeypatch.setattr(Rounded, "part", part)
+    (found,) = examined(
+        Rounded.apply, {"x": X}, dtype="float32", modes=("reverse",), blaming=False
+    ).findings
+    assert (found.code, found.severity) == ("GC301", severity)
+    assert ("an entry of usual size would keep half" in found.message) == (severity == "note")
