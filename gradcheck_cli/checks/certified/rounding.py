@@ -150,6 +150,25 @@ def _usual(right: Float) -> float:
     return float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """Entries (c,) that are `off`, compared with the `cost` of rounding: their errors in ulps as
+    `felt`, masks of those that are `zero` in exact arithmetic, that have lost `half` of their
+    digits, and that are `odd`, which rounding does not explain."""
+
+    cost: Float
+    off: Float
+    felt: Float
+    zero: Mask
+    half: Mask
+    odd: Mask
+
+    @property
+    def lost(self) -> Mask:
+        """The entries that are an error, unless another slope is beside them."""
+        return self.odd & self.half
+
+
 class Rounding:
     """Collects the entries that are `off`, the largest error in `ulps` by leaf, the small errors
     that are `explained`, and the number of `backward` passes of the narrow layer."""
@@ -197,9 +216,12 @@ class Rounding:
             if not left:
                 continue
             noise = self._noise(k, every, sums)
-            beside = self._slopes_beside(k, left)
+            weighed = {n: self._weigh(k, n, one, costs[n], noise[n]) for n, one in left.items()}
+            odd = {name: one for name, one in left.items() if np.any(weighed[name].lost)}
+            beside = self._slopes_beside(k, odd) if odd else {}
             for name, errors in left.items():
-                self._judge(k, name, errors, costs[name], noise[name], beside[name])
+                none = np.zeros(errors.worse.size)
+                self._judge(k, name, errors, weighed[name], beside.get(name, none))
         self._left.clear()
 
     def _usual(self, name: str, size: float) -> float:
@@ -289,31 +311,33 @@ class Rounding:
                     found[name] = np.fmax(found[name], change)
         return found
 
-    def _judge(
-        self, k: int, name: str, errors: Errors, moved: Float, noise: Float, beside: Float
-    ) -> None:
-        """Keep the entries of a leaf that are off, unless rounding explains all remaining ones; it
-        moves them by `moved` in the narrow dtype, by `noise` in the highest precision (c,), and
-        rounding the inputs takes them to slopes that are apart by `beside`."""
+    def _weigh(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> _Weighed:
+        """Compare the remaining entries of a leaf with the effect of rounding, which moves them by
+        `moved` in the narrow dtype, and by `noise` in the highest precision (c,)."""
         fmt = FORMATS[self._problem.dtype]
-        mine, right = errors.mine, errors.right
         cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
-        off = np.abs(mine - right)
-        felt = errors.felt(off, right)
-        ulps = off / fmt.ulp(right)
+        off = np.abs(errors.mine - errors.right)
+        felt = errors.felt(off, errors.right)
         half = ~(felt <= fmt.lost(ERROR_BITS))
-        bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
-        crosses = off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * fmt.ulp(right)
-        odd = ((half & ~zero) | ~(off <= bar)) & ~crosses
-        zero &= ~crosses
-        crosses &= half
-        self._explain(name, "zero", felt[~odd & zero])
+        bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(errors.right)
+        return _Weighed(cost, off, felt, zero, half, (half & ~zero) | ~(off <= bar))
+
+    def _judge(self, k: int, name: str, errors: Errors, weighed: _Weighed, beside: Float) -> None:
+        """Keep the entries of a leaf that are off, unless rounding the inputs takes them to slopes
+        that are apart by `beside` (c,)."""
+        fmt = FORMATS[self._problem.dtype]
+        cost, felt, half = weighed.cost, weighed.felt, weighed.half
+        ulp = fmt.ulp(errors.right)
+        near = weighed.off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * ulp
+        odd, crosses = weighed.odd & ~near, weighed.odd & near & half
+        zero = ~weighed.odd & weighed.zero
+        self._explain(name, "zero", felt[zero])
         self._explain(name, "conditioning", felt[crosses])
-        self._explain(name, "rounding", felt[~odd & ~zero & ~crosses])
-        usually = errors.count - right.size
+        self._explain(name, "rounding", felt[~(odd | crosses | zero)])
+        usually = errors.count - errors.right.size
         if usually:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
-        none = np.zeros_like(cost)
+        ulps, none = weighed.off / ulp, np.zeros_like(cost)
         self._keep(k, name, errors, ulps, cost, none, odd & half)
         self._keep(k, name, errors, ulps, none, beside, crosses)
         self._keep(k, name, errors, ulps, cost, none, odd & ~half, slight=True)

@@ -84,3 +84,20 @@ def test_parameters_that_are_many_are_known_before_the_behaviour_is_examined(
     (before,) = at_behaviour
     assert {torch.float32, torch.float64} == set(DTYPES[:before])
     assert {torch.float32} == set(DTYPES[before:])
+
+
+@pytest.mark.usefixtures("is_large")
+def test_a_gradient_that_is_zero_asks_for_no_slopes_beside_the_point() -> None:
+    """Its digits are rounding alone, which no other slope has to explain."""
+    runs: list[torch.dtype] = []
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        runs.append(x.dtype)
+        y = x @ w + b
+        return torch.tanh(y - y.mean(0))
+
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.standard_normal((16, 128)), "w": rng.standard_normal((128, 128)) / 128**0.5}
+    answer = examined(layer, {**inputs, "b": rng.standard_normal(128)}, dtype="float32")
+    assert answer.findings == ()
+    assert runs.count(torch.float64) <= 12  # 10; 47 with slopes
