@@ -51,14 +51,14 @@ class LiftedTangents:
         if point is None:
             return None
         there = value_of(program, self._inputs(point))
-        layer_there = truth.value(point)  # which may write to the point
+        off_there = self._off(truth.value(point), there)  # the layer may write to the point
+        del there
         for name in point:
             point[name].reshape(-1)[:] = along.pop(name)
         truth.let_go()  # frees its memory for the values of the leaves
         tangents = {word_of(name): tangent for name, tangent in point.items()}
         here, tangent = value_and_tangent(program, self._inputs({}), tangents)
         off_here = self._off(truth.output, here)
-        off_there = self._off(layer_there, there)
         rounding = max(_usual(off_here), _usual(truth.noise(None)))
         unseen = LIFTED_NOISE * rounding
         if not _usual(off_there - off_here) <= unseen:
@@ -85,7 +85,6 @@ def lifted_tangents(layer: BoundLayer, truth: Projections) -> LiftedTangents | N
     """The tangents of the layer; None if its forward cannot be written in rows, or has stairs."""
     if layer.highest.digits != "float64":
         return None
-    truth.let_go()  # frees its memory for the numbers of the run
     try:
         lifted = layer.highest.lift().without_islands()
     except (NotLifted, TooLarge, Unsupported):

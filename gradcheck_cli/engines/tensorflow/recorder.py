@@ -58,7 +58,8 @@ _WIDE = {
 
 class _Conversions:
     def numpy(self, array: Any) -> Array:
-        return as_numbers(np.asarray(array.numpy()))
+        own = np.asarray(array.numpy())  # a copy
+        return own if own.dtype == np.float64 else as_numbers(own)
 
     def native(self, values: Array, like: Any) -> Any:
         numbers = joined(values) if like.dtype.is_complex else np.asarray(values)
