@@ -218,7 +218,7 @@ class Rounding:
             noise = self._noise(k, every, sums)
             weighed = {n: self._weigh(k, n, one, costs[n], noise[n]) for n, one in left.items()}
             odd = {name: one for name, one in left.items() if np.any(weighed[name].lost)}
-            beside = self._slopes_beside(k, odd) if odd else {}
+            beside = self._slopes_beside(k, odd, weighed) if odd else {}
             for name, errors in left.items():
                 none = np.zeros(errors.worse.size)
                 self._judge(k, name, errors, weighed[name], beside.get(name, none))
@@ -285,10 +285,12 @@ class Rounding:
                 self.explained[name].append(Pass("rounding", errors.count, errors.largest))
         return left
 
-    def _slopes_beside(self, k: int, every: Mapping[str, Errors]) -> dict[str, Float]:
+    def _slopes_beside(
+        self, k: int, every: Mapping[str, Errors], weighed: Mapping[str, _Weighed]
+    ) -> dict[str, Float]:
         """How far the remaining entries (c,) of row k @ J change when every number of the leaves
         moves by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
-        another slope."""
+        another slope. Moves end when they explain every entry that has lost its digits."""
         truth, row, dtype = self._truth, self._truth.rows[k], self._problem.dtype
         found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
         rng = np.random.default_rng([self._problem.seed, 23, k])
@@ -309,7 +311,18 @@ class Rounding:
                 given = near, {name: along.reshape(near[name].shape)}, row[None], stated, known
                 if is_confirmed(truth.subject, dtype, *given)[0]:
                     found[name] = np.fmax(found[name], change)
+            near_all = (
+                self._is_near(errors, weighed[name], found[name]) | ~weighed[name].lost
+                for name, errors in every.items()
+            )
+            if all(map(np.all, near_all)):
+                break
         return found
+
+    def _is_near(self, errors: Errors, weighed: _Weighed, beside: Float) -> Mask:
+        """A mask of the entries that are right on slopes that are apart by `beside` (c,)."""
+        few = FEW_ULPS * FORMATS[self._problem.dtype].ulp(errors.right)
+        return np.asarray(weighed.off <= FIRST_ORDER_SLACK * beside + few)
 
     def _weigh(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> _Weighed:
         """Compare the remaining entries of a leaf with the effect of rounding, which moves them by
@@ -327,8 +340,7 @@ class Rounding:
         that are apart by `beside` (c,)."""
         fmt = FORMATS[self._problem.dtype]
         cost, felt, half = weighed.cost, weighed.felt, weighed.half
-        ulp = fmt.ulp(errors.right)
-        near = weighed.off <= FIRST_ORDER_SLACK * beside + FEW_ULPS * ulp
+        near = self._is_near(errors, weighed, beside)
         odd, crosses = weighed.odd & ~near, weighed.odd & near & half
         zero = ~weighed.odd & weighed.zero
         self._explain(name, "zero", felt[zero])
@@ -337,7 +349,7 @@ class Rounding:
         usually = errors.count - errors.right.size
         if usually:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
-        ulps, none = weighed.off / ulp, np.zeros_like(cost)
+        ulps, none = weighed.off / fmt.ulp(errors.right), np.zeros_like(cost)
         self._keep(k, name, errors, ulps, cost, none, odd & half)
         self._keep(k, name, errors, ulps, none, beside, crosses)
         self._keep(k, name, errors, ulps, cost, none, odd & ~half, slight=True)

@@ -46,6 +46,7 @@ class Annotations:
     owners   of the other steps, the slot whose derivative they compute
     bars     a slot of the forward pass -> the slot of its cotangent
     numbers  of the results that have memory of their own; None before the layer is called
+    most     the most of them: of a forward pass alone, as many as its leaves have at least
     """
 
     execution: Execution
@@ -55,6 +56,7 @@ class Annotations:
     owners: list[tuple[Step, int]] = field(default_factory=list)
     bars: dict[int, int] = field(default_factory=dict)
     numbers: int | None = None
+    most: int = field(default_factory=lambda: MOST_NUMBERS)
 
     def add(self, step: Step, stated: bool) -> None:
         """Adds a step of the user's code; `stated`: of a custom backward."""
@@ -69,11 +71,11 @@ class Annotations:
         if self.numbers is None:
             return  # a leaf, which exists anyway
         self.numbers += 2 * size if "complex" in str(dtype) else size
-        if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
+        if len(self.execution.steps) >= MOST_STEPS or self.numbers > self.most:
             raise TooLarge(
                 f"not traced: it executes more than {MOST_STEPS} operations"
-                if self.numbers <= MOST_NUMBERS
-                else f"not traced: its operations produce more than {MOST_NUMBERS:.0e} numbers"
+                if self.numbers <= self.most
+                else f"not traced: its operations produce more than {self.most:.0e} numbers"
             )
 
 
@@ -177,6 +179,10 @@ def record(recorder: LayerRecorder, passes: Passes | ForwardPass, place: Span) -
     with recorder.recording():
         leaves = recorder.leaves(passes.leaves)
         recorder.annotations.numbers = 0
+        if isinstance(passes, ForwardPass):
+            slots = recorder.annotations.execution.slots
+            own = sum(slots[slot].size for slot in leaves.values())
+            recorder.annotations.most = max(recorder.annotations.most, own)
         made = [recorder.output(array) for array in passes.call()]
         if isinstance(passes, Passes):
             recorder.derive()

@@ -573,8 +573,10 @@ def is_confirmed(
     ]
     there, back = values_of(subject, moved, rows.shape[1])
     slope = rows @ (there - back) / (2 * part)
-    size = np.abs(rows) @ (np.abs(there) + np.abs(back)) / (2 * part)
-    noise = FORMATS[subject.dtype].unit_roundoff * size
+    sizes = np.abs(there) + np.abs(back)
+    # of many outputs, the roundings add up as random numbers do
+    size = np.minimum(np.abs(rows) @ sizes, ROUNDINGS * np.sqrt(rows**2 @ sizes**2))
+    noise = FORMATS[subject.dtype].unit_roundoff * size / (2 * part)
     apart = SURER * (np.abs(slope - stated) + noise)
     return np.asarray(apart < np.abs(slope - known))
 
