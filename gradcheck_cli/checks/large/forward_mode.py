@@ -200,7 +200,8 @@ class Forward:
         allowed = FORMATS[dtype].half * np.sqrt(rows**2 @ wide**2)
         off = ~(np.abs(mine - right) <= allowed)
         if np.any(off):
-            beside = self._slopes_beside(number, wide)
+            enough = (np.abs(mine - right) - allowed) / FIRST_ORDER_SLACK
+            beside = self._slopes_beside(number, wide, enough)
             allowed = allowed + FIRST_ORDER_SLACK * beside  # a sum over several kinks
             off = ~(np.abs(mine - right) <= allowed)
         if np.any(off):
@@ -211,10 +212,10 @@ class Forward:
             )
             yield self._finding(Codes.PRECISION_LOSS, message, None)
 
-    def _slopes_beside(self, number: int, wide: Float) -> Float:
+    def _slopes_beside(self, number: int, wide: Float, enough: Float) -> Float:
         """How far each row @ J @ direction, (r,), may change when every number of the leaves moves
         by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
-        another slope."""
+        another slope. Moves end when they change each row by `enough`."""
         highest, rows, problem = self.truth.subject, self.truth.rows, self.layer.problem
         found, along = np.zeros(len(rows)), self._direction(number, self.moved[number])
         shapes = {leaf.name: leaf.shape for leaf in highest.leaves}
@@ -228,6 +229,8 @@ class Forward:
             confirmed = is_confirmed(highest, problem.dtype, *given)
             change = np.abs(rows) @ np.abs(pushed - wide)
             found = np.where(confirmed, np.fmax(found, change), found)
+            if np.all(found >= enough):
+                break
         return found
 
     def _product(self, number: int, name: str | None) -> str:
