@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, is_same_view
 from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
@@ -253,7 +253,7 @@ def take_from_parts(parts: Sequence[Value], places: Array) -> Value:
     write, if possible: reshape, transpose, slices, broadcast_to, concatenate, stack; otherwise
     indices."""
     ends = np.cumsum([math.prod(shape_of(part)) for part in parts])
-    used = np.unique(np.searchsorted(ends, places.ravel(), side="right"))
+    used = _met(np.searchsorted(ends, places.ravel(), side="right"))
     inside = places.astype(np.int64)
     if not len(used):
         return np.zeros(places.shape)
@@ -268,8 +268,8 @@ def take_from_parts(parts: Sequence[Value], places: Array) -> Value:
 
 
 def _views(move: Callable[[Sequence[Array]], Sequence[Array]], x: Value) -> list[Value] | None:
-    """The results of an operation that moves all numbers of a large array, if they are views: their
-    strides tell where the numbers went. None if they are not."""
+    """The results of an operation that moves numbers of a large array, if they are views: where
+    they start and their strides tell where the numbers went. None if they are not."""
     memory = np.empty(shape_of(x))
     found = [_view(x, memory, np.asarray(y)) for y in move([memory])]
     views = [y for y in found if y is not None]
@@ -277,15 +277,31 @@ def _views(move: Callable[[Sequence[Array]], Sequence[Array]], x: Value) -> list
 
 
 def _view(x: Value, memory: Array, moved: Array) -> Value | None:
-    start, there = (array.__array_interface__["data"][0] for array in (memory, moved))
-    if start != there or memory.size != moved.size or memory.dtype != moved.dtype:
+    if not np.may_share_memory(memory, moved):
         return None
-    if moved.flags.c_contiguous:
+    if memory.size == moved.size and is_same_view(memory.reshape(moved.shape), moved):
         return x if memory.shape == moved.shape else ROWS["reshape"](x, shape=moved.shape)
     for order in _orders(memory.ndim, memory.shape, moved.shape):
-        if memory.transpose(order).strides == moved.strides:
+        if is_same_view(memory.transpose(order), moved):
             return _transposed(x, order)
+    index = _slices(memory, moved)
+    if index is not None and is_same_view(memory[index], moved):
+        return ROWS["getitem"](x, index=index)
     return None
+
+
+def _slices(memory: Array, moved: Array) -> tuple[int | slice, ...] | None:
+    """The slice of each axis, if `moved` is a slice of the memory; None if it has other axes."""
+    if memory.ndim != moved.ndim:
+        return None
+    start, there = (array.__array_interface__["data"][0] for array in (memory, moved))
+    offset, parts = there - start, list[int | slice]()
+    for axis, (size, stride) in enumerate(zip(memory.shape, memory.strides, strict=True)):
+        length, step = moved.shape[axis], max(moved.strides[axis] // stride, 1)
+        first, offset = divmod(offset, stride)
+        stretch = slice(first, first + (length - 1) * step + 1, step if step > 1 else None)
+        parts.append(slice(None) if length == size else stretch)
+    return _index_from(parts[::-1])
 
 
 def _transposed(x: Value, order: tuple[int, ...]) -> Value:
@@ -327,13 +343,18 @@ def _orders(
                 yield order
 
 
+def _met(numbers: Array) -> Array:
+    """The small whole numbers that occur, in order. `np.unique` sorts all of them."""
+    return np.flatnonzero(np.bincount(numbers))
+
+
 def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | None:
     """The slice of each axis, with its step, or the index on an axis that the result lacks; None if
     steps differ."""
     parts: list[int | slice] = []
     left = list(places.shape)  # of the result's axes: the last ones are those that are kept
     for size, met in reversed([*zip(shape, np.unravel_index(places.ravel(), shape), strict=True)]):
-        one = np.unique(met)
+        one = _met(met)
         steps = np.unique(np.diff(one))
         if len(steps) > 1:
             return None

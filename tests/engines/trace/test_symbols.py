@@ -118,6 +118,10 @@ def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> Non
         (lambda x: x.reshape(-1), ["reshape"]),
         (lambda x: np.swapaxes(x, 0, 1).copy(), ["transpose"]),  # not a view
         (lambda x: x[1:], ["getitem"]),
+        (lambda x: x[:, 4:9], ["getitem"]),
+        (lambda x: x[3::2, -1:], ["getitem"]),
+        (lambda x: x[5, 7:], ["getitem"]),
+        (lambda x: x[:64, :2].T, ["reshape", "input", "take", "reshape"]),
         (lambda x: x[::-1], ["reshape", "input", "take", "reshape"]),
     ],
 )
