@@ -45,6 +45,7 @@ from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
 
 WIDE = "its float64 enclosures are wider than finite-difference error bars should be"
 DIFFERENCES = 12  # usual forward passes along one direction, including those at the point itself
+TANGENT = 2  # if a tangent of the layer's operations decides
 SLIGHT = "an entry of usual size would keep half of them"
 STRANGE = 4  # the most nonfinite entries that are compared with differences
 
@@ -111,7 +112,8 @@ class Projected:
         done = truth.forward + 2 * (truth.backward + self._rounding.backward)
         modes = 2 if "forward" in self.layer.problem.modes else 1
         dtypes = 1 if self.layer.narrow is self.layer.highest else 2
-        tell(self._asked, done, 3 * rows * dtypes + DIFFERENCES + 3 * (modes - 1) * dtypes)
+        along = DIFFERENCES if truth.tangent is None else TANGENT
+        tell(self._asked, done, 3 * rows * dtypes + along + 3 * (modes - 1) * dtypes)
 
     def _forward_mode(self) -> None:
         """Check forward mode: first against enclosures, then along random directions."""
@@ -149,20 +151,22 @@ class Projected:
             one.settle()
         if rows is None or not (yield from self._is_enclosed(rows, count)):
             self._enclosed = None
-            return (yield from self._by_differences(count))
+            return (yield from self._along_directions(count))
         sound = not self._of_entries(rows)
         if rows.leave_open():
             along.promise.why = "too close to a kink, or lose too many digits, to be enclosed"
             along.sweep(range(count))
-            sound &= yield from self._by_differences(count)
+            sound &= yield from self._along_directions(count)
         return sound
 
-    def _by_differences(self, count: int) -> Steps[bool]:
-        """Whether differences along random directions agree with the gradient of moving entries."""
-        self._asked = "differences"
+    def _along_directions(self, count: int) -> Steps[bool]:
+        """Whether derivatives along random directions agree with the gradient of moving entries."""
         if self.too_many is not None:
+            self._asked = "its operations"
             tangents = lifted_tangents(self.layer, self._truth)
             self._truth.tangent = None if tangents is None else tangents.along
+        if self._truth.tangent is None:
+            self._asked = "differences"
         agree = yield from self._along.agree(count)
         self._findings += self._along.findings
         if self.too_many is not None:

@@ -35,3 +35,16 @@ def test_a_large_layer_tells_which_question_is_asked(monkeypatch: pytest.MonkeyP
         done = [one.done for one in heard if one.what == question]
         assert done == sorted(set(done))
     assert all(one.done <= one.expected for one in heard)
+
+
+@pytest.mark.usefixtures("is_large")
+def test_where_a_tangent_decides_as_many_runs_as_it_takes_are_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[LayerProgress] = []
+    monkeypatch.setattr(projected, "LARGE", 1)
+    with reporting_to(heard.append):
+        examined(torch.tanh, {"x": np.random.default_rng(0).standard_normal((40, 40))})
+    what = [*dict.fromkeys(one.what for one in heard)]
+    assert what == ["reverse mode", "its operations", "forward mode"]
+    assert heard[-1].expected - heard[-1].done == 3  # forward mode itself
