@@ -295,19 +295,19 @@ class Rounding:
         found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
         rng = np.random.default_rng([self._problem.seed, 23, k])
         for near in half_ulp_moves(truth.leaves, dtype, self._problem.seed):
-            there = truth.pulled(row, near)
-            for name, errors in every.items():
-                moved = there.pop(name)
-                if moved is None:
-                    continue
-                change = np.abs(moved[errors.worse] - errors.right)
+            whole = truth.pulled(row, near)
+            there = {n: g[every[n].worse] for n, g in whole.items() if g is not None and n in every}
+            del whole  # frees its memory for further points
+            for name, moved in there.items():
+                errors = every[name]
+                change = np.abs(moved - errors.right)
                 if not np.any(change > found[name]):
                     continue
                 size = np.abs(near[name].reshape(-1)[errors.worse])
                 step = signs(rng, size.shape) * np.where(size == 0, 1.0, size)
                 along = np.zeros(near[name].size)
                 along[errors.worse] = step
-                stated, known = (np.array([v @ step]) for v in (moved[errors.worse], errors.right))
+                stated, known = (np.array([v @ step]) for v in (moved, errors.right))
                 given = near, {name: along.reshape(near[name].shape)}, row[None], stated, known
                 if is_confirmed(truth.subject, dtype, *given)[0]:
                     found[name] = np.fmax(found[name], change)

@@ -567,11 +567,12 @@ def is_confirmed(
     backward has `stated` there, and not that of the point itself, `known`. A wrong backward, too,
     may return something else next door."""
     part = NEARBY * FORMATS[dtype].unit_roundoff
-    moved = [
-        {**near, **{name: near[name] + way * part * one for name, one in along.items()}}
-        for way in (1, -1)
-    ]
-    there, back = values_of(subject, moved, rows.shape[1])
+
+    def value(way: float) -> Array:  # one after the other, because points may be large
+        moved = {name: near[name] + way * part * one for name, one in along.items()}
+        return np.asarray(values_of(subject, [{**near, **moved}], rows.shape[1])[0])
+
+    there, back = value(1), value(-1)
     slope = rows @ (there - back) / (2 * part)
     sizes = np.abs(there) + np.abs(back)
     # of many outputs, the roundings add up as random numbers do
