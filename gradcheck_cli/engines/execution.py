@@ -148,8 +148,8 @@ class Execution:
         self.steps.append(step)
 
     def clear(self) -> None:
-        """Forget the run. Steps refer to their recorder, which refers to them, so that the numbers
-        would use memory until Python looks for such cycles."""
+        """Forget the run. Steps may refer to it, and it refers to them, so that the numbers would
+        use memory until Python looks for such cycles."""
         self.slots.clear()
         self.steps.clear()
 

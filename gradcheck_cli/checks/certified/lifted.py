@@ -589,7 +589,13 @@ class _Nearby:
         return (np.full(shape, np.nan) if nodes is None else np.asarray(nodes[output])).reshape(-1)
 
     def _inputs(self, moved: Values) -> dict[str, Array]:
-        own = {leaf.name: leaf for leaf in self.subject.leaves if leaf.name not in moved}
-        given = {word_of(name): value for name, value in moved.items()}
-        given |= {word_of(name): leaf.value for name, leaf in own.items()}
-        return {**given, **self._constants}
+        return inputs_of(self.subject, self._constants, moved)
+
+
+def inputs_of(subject: Subject, constants: Values, moved: Values) -> dict[str, Array]:
+    """The inputs of a lifted program by name: the leaves at their own values or where they are
+    `moved`, by leaf, and its constants."""
+    own = {leaf.name: leaf for leaf in subject.leaves if leaf.name not in moved}
+    given = {word_of(name): value for name, value in moved.items()}
+    given |= {word_of(name): leaf.value for name, leaf in own.items()}
+    return {**given, **constants}

@@ -9,12 +9,11 @@ or chose by numbers, would show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.checks.certified.lifted import inputs_of
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import LIFTED_NOISE, Step
@@ -70,10 +69,8 @@ class LiftedTangents:
         """How far the values of the operations are off, (m,)."""
         return np.where(self.truth.known, layer - program.reshape(-1), 0.0)
 
-    def _inputs(self, moved: Mapping[str, Array]) -> dict[str, Array]:
-        own = [leaf for leaf in self.truth.subject.leaves if leaf.name not in moved]
-        given = {word_of(name): value for name, value in moved.items()}
-        return {**given, **{word_of(x.name): x.value for x in own}, **self.lifted.constants}
+    def _inputs(self, moved: Values) -> dict[str, Array]:
+        return inputs_of(self.truth.subject, self.lifted.constants, moved)
 
 
 def _usual(values: Array) -> float:
