@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.domain.draws import signs
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, Values
 from gradcheck_cli.domain.large_arrays import PART, dot, parts
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.records import dataclass
@@ -25,13 +25,8 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
-from gradcheck_cli.truth.layers.callables import (
-    STIRRED,
-    half_ulp_moves,
-    is_confirmed,
-    natural_size,
-    perturbed_leaf,
-)
+from gradcheck_cli.truth.layers.beside import Point, cost_beside, is_confirmed, points_beside
+from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, perturbed_leaf
 from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
@@ -154,13 +149,15 @@ def _usual(right: Float) -> float:
 class _Weighed:
     """Entries (c,) that are `off`, compared with the `cost` of rounding: their errors in ulps as
     `felt`, masks of those that are `zero` in exact arithmetic, that have lost `half` of their
-    digits, and that are `odd`, which rounding does not explain."""
+    digits, that are so `small` that rounding in the highest precision may be all of them, and that
+    are `odd`, which rounding does not explain."""
 
     cost: Float
     off: Float
     felt: Float
     zero: Mask
     half: Mask
+    small: Mask
     odd: Mask
 
     @property
@@ -205,23 +202,26 @@ class Rounding:
             self._left.append((k, left, every, sums))
 
     def settle(self) -> None:
-        """Try to explain the remaining entries by rounding, which takes more runs. Whole gradients
-        may each be as large as the layer, so only their remaining entries are kept until then."""
+        """Try to explain the remaining entries by other slopes beside the point or by rounding,
+        which takes more runs. Whole gradients may each be as large as the layer, so only their
+        remaining entries are kept until then."""
         for k, left, every, sums in self._left:
             left = self._unexplained_by_usual(left)
-            if not left:
-                continue
-            costs = self._costs(k, every, sums)
-            left = self._unexplained(left, costs)
-            if not left:
-                continue
-            noise = self._noise(k, every, sums)
-            weighed = {n: self._weigh(k, n, one, costs[n], noise[n]) for n, one in left.items()}
-            odd = {name: one for name, one in left.items() if np.any(weighed[name].lost)}
-            beside = self._slopes_beside(k, odd, weighed) if odd else {}
+            none = {name: np.zeros(errors.worse.size) for name, errors in left.items()}
+            weighed = {n: self._weigh(k, n, one, none[n], none[n]) for n, one in left.items()}
+            beside = none
+            # no rounding explains these, so its cost may not be needed
+            if any(np.any(one.lost & ~one.small) for one in weighed.values()):
+                beside = self._slopes_beside(k, left, weighed)
+            if not all(np.all(self._is_near(left[n], weighed[n], beside[n])) for n in left):
+                costs = self._costs(k, every, sums)
+                left = self._unexplained(left, costs)
+                noise = self._noise(k, every, sums) if left else {}
+                weighed = {n: self._weigh(k, n, one, costs[n], noise[n]) for n, one in left.items()}
+                if beside is none and any(np.any(one.lost) for one in weighed.values()):
+                    beside = self._slopes_beside(k, left, weighed)
             for name, errors in left.items():
-                none = np.zeros(errors.worse.size)
-                self._judge(k, name, errors, weighed[name], beside.get(name, none))
+                self._judge(k, name, errors, weighed[name], beside[name])
         self._left.clear()
 
     def _usual(self, name: str, size: float) -> float:
@@ -288,29 +288,22 @@ class Rounding:
     def _slopes_beside(
         self, k: int, every: Mapping[str, Errors], weighed: Mapping[str, _Weighed]
     ) -> dict[str, Float]:
-        """How far the remaining entries (c,) of row k @ J change when every number of the leaves
-        moves by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
-        another slope. Moves end when they explain every entry that has lost its digits."""
+        """How far the remaining entries (c,) of row k @ J change when a few ulps of the narrow
+        dtype move the leaves, and the slopes there are confirmed. Beside a kink, this is another
+        slope. Moves end when they explain every entry that has lost its digits."""
         truth, row, dtype = self._truth, self._truth.rows[k], self._problem.dtype
         found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
         rng = np.random.default_rng([self._problem.seed, 23, k])
-        for near in half_ulp_moves(truth.leaves, dtype, self._problem.seed):
-            whole = truth.pulled(row, near)
-            there = {n: g[every[n].worse] for n, g in whole.items() if g is not None and n in every}
-            del whole  # frees its memory for further points
-            for name, moved in there.items():
-                errors = every[name]
-                change = np.abs(moved - errors.right)
-                if not np.any(change > found[name]):
-                    continue
-                size = np.abs(near[name].reshape(-1)[errors.worse])
-                step = signs(rng, size.shape) * np.where(size == 0, 1.0, size)
-                along = np.zeros(near[name].size)
-                along[errors.worse] = step
-                stated, known = (np.array([v @ step]) for v in (moved, errors.right))
-                given = near, {name: along.reshape(near[name].shape)}, row[None], stated, known
-                if is_confirmed(truth.subject, dtype, *given)[0]:
-                    found[name] = np.fmax(found[name], change)
+        for pair in points_beside(truth.leaves, dtype, self._problem.seed):
+            there, back = (self._remaining_at(at(), row, every) for at in (pair.there, pair.back))
+            for point, mine, other in ((pair.there, there, back), (pair.back, back, there)):
+                costs = {
+                    name: cost_beside(errors.right, mine[name], other[name], pair.times)
+                    for name, errors in every.items()
+                }
+                moved = [name for name, size in costs.items() if np.any(size > found[name])]
+                for name in self._confirmed_at(point, row, moved, mine, every, rng):
+                    found[name] = np.fmax(found[name], costs[name])
             near_all = (
                 self._is_near(errors, weighed[name], found[name]) | ~weighed[name].lost
                 for name, errors in every.items()
@@ -318,6 +311,50 @@ class Rounding:
             if all(map(np.all, near_all)):
                 break
         return found
+
+    def _remaining_at(
+        self, point: Values, row: Float, every: Mapping[str, Errors]
+    ) -> dict[str, Float]:
+        """The remaining entries (c,) of row @ J where the leaves have moved."""
+        whole = self._truth.pulled(row, point)
+        found = {name: np.full(one.worse.size, np.nan) for name, one in every.items()}
+        for name, gradient in whole.items():
+            if name in every and gradient is not None:
+                found[name] = gradient[every[name].worse]
+        return found
+
+    def _confirmed_at(
+        self,
+        point: Point,
+        row: Float,
+        moved: Sequence[str],
+        stated: Mapping[str, Float],
+        every: Mapping[str, Errors],
+        rng: np.random.Generator,
+    ) -> Iterator[str]:
+        """The leaves whose remaining entries of row @ J are as `stated` at the point."""
+        # differences are too noisy to look at several leaves at once
+        alone = self._truth.tangents is None
+        for names in [[name] for name in moved] if alone else [moved] if moved else []:
+            along: dict[str, Float] = {}
+            mine = known = np.zeros(1)
+            for name in names:
+                along[name], steps = self._steps(every[name], name, rng)
+                mine = mine + stated[name] @ steps
+                known = known + every[name].right @ steps
+            given = point(), along, row[None], mine, known
+            if is_confirmed(self._truth, self._problem.dtype, *given)[0]:
+                yield from names
+
+    def _steps(self, errors: Errors, name: str, rng: np.random.Generator) -> tuple[Float, Float]:
+        """A direction (n,) along which the remaining entries of a leaf move by their own size, up
+        or down at random, and the steps (c,) of these."""
+        leaf = self._leaves[name]
+        size = np.abs(leaf.kept.reshape(-1)[errors.worse])
+        steps = signs(rng, size.shape) * np.where(size == 0, 1.0, size)
+        along = np.zeros(leaf.size)
+        along[errors.worse] = steps
+        return along, steps
 
     def _is_near(self, errors: Errors, weighed: _Weighed, beside: Float) -> Mask:
         """A mask of the entries that are right on slopes that are apart by `beside` (c,)."""
@@ -327,13 +364,16 @@ class Rounding:
     def _weigh(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> _Weighed:
         """Compare the remaining entries of a leaf with the effect of rounding, which moves them by
         `moved` in the narrow dtype, and by `noise` in the highest precision (c,)."""
-        fmt = FORMATS[self._problem.dtype]
-        cost, zero = self._cost_and_zeros(name, self._truth.rows[k], errors, moved, noise)
+        fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
+        size = np.asarray(np.linalg.norm(self._truth.rows[k] * self._truth.output))
+        natural = natural_size(size, self._leaves[name].kept.reshape(-1)[errors.worse])
+        cost, zero = self._cost_and_zeros(errors.right, natural, moved, noise)
         off = np.abs(errors.mine - errors.right)
         felt = errors.felt(off, errors.right)
         half = ~(felt <= fmt.lost(ERROR_BITS))
         bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(errors.right)
-        return _Weighed(cost, off, felt, zero, half, (half & ~zero) | ~(off <= bar))
+        small = np.abs(errors.right) <= FIRST_ORDER_SLACK * wide.half * natural
+        return _Weighed(cost, off, felt, zero, half, small, (half & ~zero) | ~(off <= bar))
 
     def _judge(self, k: int, name: str, errors: Errors, weighed: _Weighed, beside: Float) -> None:
         """Keep the entries of a leaf that are off, unless rounding the inputs takes them to slopes
@@ -355,10 +395,10 @@ class Rounding:
         self._keep(k, name, errors, ulps, cost, none, odd & ~half, slight=True)
 
     def _cost_and_zeros(
-        self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
+        self, right: Float, natural: Float, moved: Float, noise: Float
     ) -> tuple[Float, Mask]:
-        """The cost of rounding the entries of row @ J, and a mask of those that are zero in exact
-        arithmetic.
+        """The cost of rounding entries (c,) of row @ J, whose `natural` size is known, and a mask
+        of those that are zero in exact arithmetic.
 
         Such entries consist of rounding alone, so any rounding residue of the narrow dtype is
         right. Elsewhere rounding in the highest precision is no excuse: stable programs have less.
@@ -366,9 +406,6 @@ class Rounding:
         point has another gradient.
         """
         fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
-        size = np.asarray(np.linalg.norm(row * self._truth.output))
-        right = errors.right
-        natural = natural_size(size, self._leaves[name].kept.reshape(-1)[errors.worse])
         jumps = noise > wide.half * np.fmax(natural, np.abs(right))
         cost = np.where(jumps, 0.0, ROUNDINGS * moved)
         zero = (np.abs(right) <= FIRST_ORDER_SLACK * noise) & ~jumps

@@ -21,7 +21,8 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
-from gradcheck_cli.truth.layers.callables import half_ulp_moves, is_confirmed, ulp_perturbed
+from gradcheck_cli.truth.layers.beside import Point, cost_beside, is_confirmed, points_beside
+from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.probes import moves
@@ -193,7 +194,7 @@ class Forward:
 
     def _precision_loss(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
         """GC301 if the narrow dtype loses more than half of the digits of a product that is right
-        in the highest precision, and that no move of the inputs by half an ulp takes there; smaller
+        in the highest precision, and that no move of the inputs by a few ulps takes there; smaller
         losses are not reported here."""
         rows, dtype = self.truth.rows, self.layer.problem.dtype
         mine, right = rows @ pushed, rows @ wide
@@ -213,25 +214,34 @@ class Forward:
             yield self._finding(Codes.PRECISION_LOSS, message, None)
 
     def _slopes_beside(self, number: int, wide: Float, enough: Float) -> Float:
-        """How far each row @ J @ direction, (r,), may change when every number of the leaves moves
-        by half an ulp of the narrow dtype, and differences confirm it. Beside a kink, this is
-        another slope. Moves end when they change each row by `enough`."""
-        highest, rows, problem = self.truth.subject, self.truth.rows, self.layer.problem
+        """How far each row @ J @ direction, (r,), may change when a few ulps of the narrow dtype
+        move the leaves, and the slopes there are confirmed. Beside a kink, this is another slope.
+        Moves end when they change each row by `enough`."""
+        truth, rows, problem = self.truth, self.truth.rows, self.layer.problem
         found, along = np.zeros(len(rows)), self._direction(number, self.moved[number])
-        shapes = {leaf.name: leaf.shape for leaf in highest.leaves}
-        along = {name: np.reshape(part, shapes[name]) for name, part in along.items()}
-        for near in half_ulp_moves(highest.leaves, problem.dtype, problem.seed):
-            with self.layer.at_values(highest.dtype, near) as there:
-                if there is None:
+        for pair in points_beside(truth.leaves, problem.dtype, problem.seed):
+            there, back = (self._jvp_at(at, along) for at in (pair.there, pair.back))
+            for point, mine, other in ((pair.there, there, back), (pair.back, back, there)):
+                costs = np.abs(rows) @ cost_beside(wide, mine, other, pair.times)
+                if not np.any(costs > found):
                     continue
-                pushed = self._jvp_along(there, along)
-            given = near, along, rows, rows @ pushed, rows @ wide
-            confirmed = is_confirmed(highest, problem.dtype, *given)
-            change = np.abs(rows) @ np.abs(pushed - wide)
-            found = np.where(confirmed, np.fmax(found, change), found)
+                confirmed = np.ones(len(rows), bool)
+                if truth.tangents is None:
+                    given = point(), along, rows, rows @ mine, rows @ wide
+                    confirmed = is_confirmed(truth, problem.dtype, *given)
+                found = np.where(confirmed, np.fmax(found, costs), found)
             if np.all(found >= enough):
                 break
         return found
+
+    def _jvp_at(self, point: Point, along: Mapping[str, Float]) -> Float:
+        """J @ direction, (m,), where the leaves have moved; nan if the layer refuses the point."""
+        if self.truth.tangents is not None:
+            return self.truth.tangents.at(point(), along)
+        with self.layer.at_values(self.truth.subject.dtype, point()) as there:
+            if there is None:
+                return np.full(self.truth.output.shape, np.nan)
+            return self._jvp_along(there, along)
 
     def _product(self, number: int, name: str | None) -> str:
         part = f", the part of `{name}` alone," if name else ""

@@ -9,6 +9,8 @@ or chose by numbers, would show.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
@@ -23,7 +25,7 @@ from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.layers.stairs import searches
-from gradcheck_cli.truth.numerics.differences import Estimate
+from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.probes import moves
 from gradcheck_cli.truth.tangents import value_and_tangent, value_of
 
@@ -64,6 +66,16 @@ class LiftedTangents:
             return None
         known = np.where(truth.known, tangent.reshape(-1), 0.0)
         return Estimate(known, np.full(known.shape, unseen / STEP))
+
+    def at(self, point: Values, along: Mapping[str, Float]) -> Float:
+        """J @ `along` (m,), parts (n,) of a direction by leaf, where some leaves are at `point`."""
+        shapes = {leaf.name: leaf.shape for leaf in self.truth.leaves}
+        tangents = {
+            word_of(name): np.asarray(part, np.float64).reshape(shapes[name])
+            for name, part in along.items()
+        }
+        _, tangent = value_and_tangent(self.lifted.program, self._inputs(point), tangents)
+        return np.where(self.truth.known, tangent.reshape(-1), 0.0)
 
     def _off(self, layer: Array, program: Array) -> Array:
         """How far the values of the operations are off, (m,)."""

@@ -88,6 +88,7 @@ class Projected:
         if layer.narrow is not layer.highest or not np.all(np.isfinite(value)):
             self._findings += output_findings_of(layer, value, self._value)
         self._sound = yield from self._confirm()
+        self._rounding.settle()  # tangents decide what is beside the point, if they decided here
         if self._sound:
             self.notes += self._promised
             self._findings += self._of_rounding()
@@ -112,7 +113,7 @@ class Projected:
         done = truth.forward + 2 * (truth.backward + self._rounding.backward)
         modes = 2 if "forward" in self.layer.problem.modes else 1
         dtypes = 1 if self.layer.narrow is self.layer.highest else 2
-        along = DIFFERENCES if truth.tangent is None else TANGENT
+        along = DIFFERENCES if truth.tangents is None else TANGENT
         tell(self._asked, done, 3 * rows * dtypes + along + 3 * (modes - 1) * dtypes)
 
     def _forward_mode(self) -> None:
@@ -147,8 +148,6 @@ class Projected:
         count = along.count()
         narrow = [self._rounding] if self.layer.narrow is not self.layer.highest else []
         along.sweep(range(count), [*narrow, *([rows] if rows else []), self._still])
-        for one in narrow:
-            one.settle()
         if rows is None or not (yield from self._is_enclosed(rows, count)):
             self._enclosed = None
             return (yield from self._along_directions(count))
@@ -163,14 +162,13 @@ class Projected:
         """Whether derivatives along random directions agree with the gradient of moving entries."""
         if self.too_many is not None:
             self._asked = "its operations"
-            tangents = lifted_tangents(self.layer, self._truth)
-            self._truth.tangent = None if tangents is None else tangents.along
-        if self._truth.tangent is None:
+            self._truth.tangents = lifted_tangents(self.layer, self._truth)
+        if self._truth.tangents is None:
             self._asked = "differences"
         agree = yield from self._along.agree(count)
         self._findings += self._along.findings
         if self.too_many is not None:
-            decides = by_differences if self._truth.tangent is None else by_tangents
+            decides = by_differences if self._truth.tangents is None else by_tangents
             self.notes.append(decides(self.layer, str(self.too_many)))
         if agree:
             self._promise_kept(self._along.promise)

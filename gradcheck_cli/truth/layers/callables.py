@@ -4,7 +4,7 @@ precision that it runs in, and its gradient in that precision if they confirm it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from functools import cached_property, partial
@@ -61,9 +61,6 @@ from gradcheck_cli.truth.subdifferential import steady
 DRAWS = 4  # moves of the inputs along random signs, to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
 STIR: Step = 8.0  # roundings by which the inputs move, so that every operation rounds anew
-NEARBY: Step = 2.0**-8  # of half an ulp: a step that seldom meets the kink that a move crossed
-SURER = 4  # times nearer to a difference: one derivative is confirmed, and not the other
-PAIRS = 5  # of moves by half an ulp: 31 of 32 kinks at which two numbers meet are crossed
 FAR_MOVE: Step = 2.0**-10
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 
@@ -538,48 +535,6 @@ def far_rounded(subject: Subject, seed: int) -> dict[str, Array]:
         for leaf in subject.leaves
         if leaf.differentiable
     }
-
-
-def half_ulp_moves(leaves: Iterable[Leaf], dtype: str, seed: int) -> Iterator[dict[str, Array]]:
-    """The values of the leaves, each number moved by half an ulp of a dtype that is narrower than
-    theirs: all away from 0, and all towards it; and up or down at random, in PAIRS draws and the
-    opposite of each. Beside a kink, rounding the inputs takes the layer to another slope; one pair
-    in two shows this where two numbers meet."""
-    moving = [leaf for leaf in leaves if leaf.differentiable]
-    for part in (FORMATS[dtype].unit_roundoff, -FORMATS[dtype].unit_roundoff):
-        yield {leaf.name: leaf.inside(leaf.value * (1 + part)) for leaf in moving}
-        for draw in range(PAIRS):
-            rng = generator(seed, 61, draw)
-            yield {leaf.name: perturbed_leaf(leaf, part, rng) for leaf in moving}
-
-
-def is_confirmed(
-    subject: Subject,
-    dtype: str,
-    near: Values,
-    along: Values,
-    rows: Array,
-    stated: Array,
-    known: Array,
-) -> Array:
-    """A mask of the rows (r, m) for which differences of the layer at `near`, a point that
-    `half_ulp_moves` made for this dtype, confirm the derivative (r,) along a direction that its
-    backward has `stated` there, and not that of the point itself, `known`. A wrong backward, too,
-    may return something else next door."""
-    part = NEARBY * FORMATS[dtype].unit_roundoff
-
-    def value(way: float) -> Array:  # one after the other, because points may be large
-        moved = {name: near[name] + way * part * one for name, one in along.items()}
-        return np.asarray(values_of(subject, [{**near, **moved}], rows.shape[1])[0])
-
-    there, back = value(1), value(-1)
-    slope = rows @ (there - back) / (2 * part)
-    sizes = np.abs(there) + np.abs(back)
-    # of many outputs, the roundings add up as random numbers do
-    size = np.minimum(np.abs(rows) @ sizes, ROUNDINGS * np.sqrt(rows**2 @ sizes**2))
-    noise = FORMATS[subject.dtype].unit_roundoff * size / (2 * part)
-    apart = SURER * (np.abs(slope - stated) + noise)
-    return np.asarray(apart < np.abs(slope - known))
 
 
 def perturbed_leaf(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -59,14 +60,22 @@ Moving = tuple[Excluded, bool]
 own."""
 
 
+class Tangents(Protocol):
+    """Derivatives of the layer that are computed without its own rules."""
+
+    def along(self, number: int) -> Estimate | None:
+        """J @ direction (m,) by number, with the usual error of each output; None if unknown."""
+
+    def at(self, point: Values, along: Mapping[str, Float]) -> Float:
+        """J @ `along` (m,), parts (n,) of a direction by leaf, where some leaves are at `point`."""
+
+
 @dataclass
 class Projections:
     """One subject at its own leaves, where its output is `output` (m,), with 0 in place of elements
     that are not finite. `rows` (k, m) are the cotangents, which are 0 there. `forward` and
     `backward` count the passes that were run. Error bars should be no wider than the part `wanted`
-    of the gradient, whose norm is `norm`. `tangent` may give J @ direction (m,) by number, computed
-    without derivatives of the layer, with the usual error of each output. The gradient itself is
-    never kept."""
+    of the gradient, whose norm is `norm`. The gradient itself is never kept."""
 
     subject: Subject
     output: Float
@@ -78,7 +87,7 @@ class Projections:
     wanted: float = math.inf
     norm: float = 0.0  # until it is known
     ran: Callable[[], None] = lambda: None  # called after each run
-    tangent: Callable[[int], Estimate | None] | None = None
+    tangents: Tangents | None = None
 
     def __post_init__(self) -> None:
         fmt = FORMATS[self.subject.dtype]
@@ -413,11 +422,11 @@ class Projections:
         return None, same_story(*found)
 
     def _of_tangent(self, number: int, expected: Float) -> Probe | None:
-        """A probe without steps, if the products agree with the `tangent` along a direction. The
+        """A probe without steps, if the products agree with the tangent along a direction. The
         two were computed in different ways, so they do not round alike: error bars as narrow as
         `wanted` hold what rounding leaves of them. If they differ, differences decide from now
         on."""
-        found = None if self.tangent is None else self.tangent(number)
+        found = None if self.tangents is None else self.tangents.along(number)
         if found is not None:
             value = np.asarray(self.rows @ found.value)
             error = self._relative() / 2 * np.maximum(np.abs(value), self.norm)
@@ -426,7 +435,7 @@ class Projections:
                 estimate, agrees = Estimate(value, error), np.ones(value.shape, dtype=bool)
                 sides, size = even(estimate), np.abs(value)
                 return Probe(estimate, sides, size, agrees, False, SHORT_LEVEL, FEWER)
-        self.tangent = None
+        self.tangents = None
         return None
 
     def _short_look(self, number: int, expected: Float) -> Probe | None:

@@ -101,3 +101,33 @@ def test_a_gradient_that_is_zero_asks_for_no_slopes_beside_the_point() -> None:
     answer = examined(layer, {**inputs, "b": rng.standard_normal(128)}, dtype="float32")
     assert answer.findings == ()
     assert runs.count(torch.float64) <= 12  # 11; 47 with slopes
+
+
+@pytest.mark.usefixtures("is_large")
+def test_units_that_rounding_takes_beyond_their_kinks_are_excused_by_a_few_runs() -> None:
+    """The sums are rounded where they are large, so the rounding of the inputs reaches few of the
+    kinks."""
+    rng, runs = np.random.default_rng(4), []
+    inputs = {
+        "x": rng.standard_normal((16, 256)),
+        "w": rng.standard_normal((256, 256)) / 16,
+        "v": rng.standard_normal((256, 256)) / 16,
+    }
+    inputs = {name: value.astype(np.float32).astype(np.float64) for name, value in inputs.items()}
+    sums = inputs["x"] @ inputs["w"]
+    bias = np.float32(rng.uniform(-4e-7, 4e-7, 256) - sums[np.arange(256) % 16, np.arange(256)])
+    inputs["b"] = np.where(np.arange(256) < 16, bias, 0.1).astype(np.float64)
+
+    def sum_of(x: Any, w: Any, b: Any) -> Any:
+        return (x @ w + b + 8) - 8
+
+    def layer(x: Any, w: Any, b: Any, v: Any) -> Any:
+        runs.append(x.dtype)
+        return torch.relu(sum_of(x, w, b)) @ v
+
+    wide = [torch.tensor(inputs[name]) for name in "xwb"]
+    narrow = sum_of(*[one.float() for one in wide])
+    assert torch.count_nonzero((narrow > 0) != (sum_of(*wide) > 0)) > 2
+    answer = examined(layer, inputs, dtype="float32")
+    assert {one.code for one in answer.findings} == {"GC502"}
+    assert runs.count(torch.float64) <= 20  # 13

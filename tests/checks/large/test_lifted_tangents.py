@@ -53,6 +53,18 @@ def test_a_tangent_is_that_of_the_layer() -> None:
     assert np.all(found.error < 1e-10)
 
 
+def test_a_tangent_at_another_point_is_that_of_the_layer_there() -> None:
+    tangents, truth = tangents_of(product)
+    assert tangents is not None
+    moved = X["x"] + 0.5
+    along = {"w": truth.direction(0)["w"]}
+    x, w = torch.tensor(moved), torch.tensor(X["w"])
+    turned = torch.tensor(along["w"]).reshape(w.shape)
+    _, expected = torch.func.jvp(lambda w: product(x, w), (w,), (turned,))
+    found = tangents.at({"x": moved}, along)
+    np.testing.assert_allclose(found, expected.flatten().numpy(), rtol=1e-12, atol=1e-12)
+
+
 def test_one_direction_decides_in_spite_of_kinks() -> None:
     errors, note = errors_of(product)
     assert errors == ()
