@@ -25,7 +25,14 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
-from gradcheck_cli.truth.layers.beside import Point, cost_beside, is_confirmed, points_beside
+from gradcheck_cli.truth.layers.beside import (
+    Point,
+    Visit,
+    cost_beside,
+    is_confirmed,
+    points_beside,
+    visits,
+)
 from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, perturbed_leaf
 from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
@@ -122,11 +129,13 @@ class Errors:
         """The errors of these entries, which are `off` by so much, in ulps."""
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
-    def is_explained_by(self, cost: Float) -> bool:
-        """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
-        explains them."""
+    def are_explained_by(self, cost: Float, beside: Float | None = None) -> Mask:
+        """A mask of the entries of `worse` that rounding at this `cost` for each of them, or at one
+        cost (1,) for all, explains, on slopes that are apart by `beside`."""
         off = np.abs(self.mine - self.right)
-        return bool(np.all(self._within_rounding(off, self.right, cost)))
+        if beside is not None:
+            off = off - FIRST_ORDER_SLACK * beside
+        return self._within_rounding(off, self.right, cost)
 
     def _within_rounding(self, off: Float, right: Float, cost: Float) -> Mask:
         """A mask of the entries that rounding at this cost explains, none with half its digits
@@ -213,11 +222,14 @@ class Rounding:
             # no rounding explains these, so its cost may not be needed
             if any(np.any(one.lost & ~one.small) for one in weighed.values()):
                 beside = self._slopes_beside(k, left, weighed)
-            if not all(np.all(self._is_near(left[n], weighed[n], beside[n])) for n in left):
+            near = {name: self._is_near(name, one, beside[name]) for name, one in left.items()}
+            if not all(map(np.all, near.values())):
                 costs = self._costs(k, every, sums)
                 left = self._unexplained(left, costs)
-                noise = self._noise(k, every, sums) if left else {}
-                weighed = {n: self._weigh(k, n, one, costs[n], noise[n]) for n, one in left.items()}
+                weighed = {n: self._weigh(k, n, one, costs[n], none[n]) for n, one in left.items()}
+                if any(np.any(one.odd & ~near[name]) for name, one in weighed.items()):
+                    noise = self._noise(k, every, sums)
+                    weighed = {n: self._weigh(k, n, left[n], costs[n], noise[n]) for n in left}
                 if beside is none and any(np.any(one.lost) for one in weighed.values()):
                     beside = self._slopes_beside(k, left, weighed)
             for name, errors in left.items():
@@ -231,11 +243,12 @@ class Rounding:
         return max(unit * size, self._usual_costs.get(name, 0.0))
 
     def _unexplained_by_usual(self, every: Mapping[str, Errors]) -> dict[str, Errors]:
-        costs = {
-            name: np.array([max(self._usual(name, one.usual), self._by_spread(name, one))])
-            for name, one in every.items()
-        }
+        costs = {name: np.array([self._usually(name, one)]) for name, one in every.items()}
         return self._unexplained(every, costs)
+
+    def _usually(self, name: str, errors: Errors) -> float:
+        """The cost of rounding a usual entry of the leaf, as far as it is known without a run."""
+        return max(self._usual(name, errors.usual), self._by_spread(name, errors))
 
     def _by_spread(self, name: str, errors: Errors) -> float:
         """The cost of rounding a usual entry, estimated from the spread of all errors: as much as
@@ -279,7 +292,7 @@ class Rounding:
         """The errors that rounding at these costs does not explain."""
         left = {}
         for name, errors in every.items():
-            if not errors.is_explained_by(costs[name]):
+            if not np.all(errors.are_explained_by(costs[name])):
                 left[name] = errors
             elif errors.count:
                 self.explained[name].append(Pass("rounding", errors.count, errors.largest))
@@ -291,21 +304,25 @@ class Rounding:
         """How far the remaining entries (c,) of row k @ J change when a few ulps of the narrow
         dtype move the leaves, and the slopes there are confirmed. Beside a kink, this is another
         slope. Moves end when they explain every entry that has lost its digits."""
-        truth, row, dtype = self._truth, self._truth.rows[k], self._problem.dtype
+        truth, row = self._truth, self._truth.rows[k]
         found = {name: np.zeros(errors.worse.size) for name, errors in every.items()}
+        confirmed: dict[Point, list[str]] = {}
         rng = np.random.default_rng([self._problem.seed, 23, k])
-        for pair in points_beside(truth.leaves, dtype, self._problem.seed):
-            there, back = (self._remaining_at(at(), row, every) for at in (pair.there, pair.back))
-            for point, mine, other in ((pair.there, there, back), (pair.back, back, there)):
-                costs = {
-                    name: cost_beside(errors.right, mine[name], other[name], pair.times)
-                    for name, errors in every.items()
-                }
-                moved = [name for name, size in costs.items() if np.any(size > found[name])]
-                for name in self._confirmed_at(point, row, moved, mine, every, rng):
-                    found[name] = np.fmax(found[name], costs[name])
+        pairs = points_beside(truth.leaves, self._problem.dtype, self._problem.seed)
+        for at in visits(pairs, lambda point: self._remaining_at(point(), row, every)):
+            costs = {
+                name: cost_beside(
+                    errors.right, at.slope[name], (at.opposite or {}).get(name), at.times
+                )
+                for name, errors in every.items()
+            }
+            moved = [name for name, size in costs.items() if np.any(size > found[name])]
+            if moved and at.point not in confirmed:
+                confirmed[at.point] = self._confirmed_at(at, row, moved, every, rng)
+            for name in set(moved) & set(confirmed.get(at.point, ())):
+                found[name] = np.fmax(found[name], costs[name])
             near_all = (
-                self._is_near(errors, weighed[name], found[name]) | ~weighed[name].lost
+                self._is_near(name, errors, found[name]) | ~weighed[name].lost
                 for name, errors in every.items()
             )
             if all(map(np.all, near_all)):
@@ -325,26 +342,27 @@ class Rounding:
 
     def _confirmed_at(
         self,
-        point: Point,
+        at: Visit[dict[str, Float]],
         row: Float,
         moved: Sequence[str],
-        stated: Mapping[str, Float],
         every: Mapping[str, Errors],
         rng: np.random.Generator,
-    ) -> Iterator[str]:
-        """The leaves whose remaining entries of row @ J are as `stated` at the point."""
+    ) -> list[str]:
+        """The leaves among the `moved` whose remaining entries of row @ J are right at a point."""
+        found: list[str] = []
         # differences are too noisy to look at several leaves at once
         alone = self._truth.tangents is None
-        for names in [[name] for name in moved] if alone else [moved] if moved else []:
+        for names in [[name] for name in moved] if alone else [moved]:
             along: dict[str, Float] = {}
-            mine = known = np.zeros(1)
+            stated = known = np.zeros(1)
             for name in names:
                 along[name], steps = self._steps(every[name], name, rng)
-                mine = mine + stated[name] @ steps
+                stated = stated + at.slope[name] @ steps
                 known = known + every[name].right @ steps
-            given = point(), along, row[None], mine, known
+            given = at.point(), along, row[None], stated, known
             if is_confirmed(self._truth, self._problem.dtype, *given)[0]:
-                yield from names
+                found += names
+        return found
 
     def _steps(self, errors: Errors, name: str, rng: np.random.Generator) -> tuple[Float, Float]:
         """A direction (n,) along which the remaining entries of a leaf move by their own size, up
@@ -356,10 +374,10 @@ class Rounding:
         along[errors.worse] = steps
         return along, steps
 
-    def _is_near(self, errors: Errors, weighed: _Weighed, beside: Float) -> Mask:
-        """A mask of the entries that are right on slopes that are apart by `beside` (c,)."""
-        few = FEW_ULPS * FORMATS[self._problem.dtype].ulp(errors.right)
-        return np.asarray(weighed.off <= FIRST_ORDER_SLACK * beside + few)
+    def _is_near(self, name: str, errors: Errors, beside: Float) -> Mask:
+        """A mask of the entries that are right on slopes that are apart by `beside` (c,), up to the
+        rounding of a usual entry."""
+        return errors.are_explained_by(np.array([self._usually(name, errors)]), beside)
 
     def _weigh(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> _Weighed:
         """Compare the remaining entries of a leaf with the effect of rounding, which moves them by
@@ -380,7 +398,7 @@ class Rounding:
         that are apart by `beside` (c,)."""
         fmt = FORMATS[self._problem.dtype]
         cost, felt, half = weighed.cost, weighed.felt, weighed.half
-        near = self._is_near(errors, weighed, beside)
+        near = self._is_near(name, errors, beside)
         odd, crosses = weighed.odd & ~near, weighed.odd & near & half
         zero = ~weighed.odd & weighed.zero
         self._explain(name, "zero", felt[zero])
@@ -391,7 +409,8 @@ class Rounding:
             self.explained[name].append(Pass("rounding", usually, errors.explained))
         ulps, none = weighed.off / fmt.ulp(errors.right), np.zeros_like(cost)
         self._keep(k, name, errors, ulps, cost, none, odd & half)
-        self._keep(k, name, errors, ulps, none, beside, crosses)
+        moved = beside + ROUNDINGS * self._usually(name, errors)
+        self._keep(k, name, errors, ulps, none, moved, crosses)
         self._keep(k, name, errors, ulps, cost, none, odd & ~half, slight=True)
 
     def _cost_and_zeros(

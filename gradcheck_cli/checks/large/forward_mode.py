@@ -21,7 +21,14 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
-from gradcheck_cli.truth.layers.beside import Point, cost_beside, is_confirmed, points_beside
+from gradcheck_cli.judge.measures import Mask
+from gradcheck_cli.truth.layers.beside import (
+    Point,
+    cost_beside,
+    is_confirmed,
+    points_beside,
+    visits,
+)
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
@@ -219,17 +226,17 @@ class Forward:
         Moves end when they change each row by `enough`."""
         truth, rows, problem = self.truth, self.truth.rows, self.layer.problem
         found, along = np.zeros(len(rows)), self._direction(number, self.moved[number])
-        for pair in points_beside(truth.leaves, problem.dtype, problem.seed):
-            there, back = (self._jvp_at(at, along) for at in (pair.there, pair.back))
-            for point, mine, other in ((pair.there, there, back), (pair.back, back, there)):
-                costs = np.abs(rows) @ cost_beside(wide, mine, other, pair.times)
-                if not np.any(costs > found):
-                    continue
-                confirmed = np.ones(len(rows), bool)
-                if truth.tangents is None:
-                    given = point(), along, rows, rows @ mine, rows @ wide
-                    confirmed = is_confirmed(truth, problem.dtype, *given)
-                found = np.where(confirmed, np.fmax(found, costs), found)
+        confirmed: dict[Point, Mask] = {}
+        pairs = points_beside(truth.leaves, problem.dtype, problem.seed)
+        for at in visits(pairs, lambda point: self._jvp_at(point, along)):
+            costs = np.abs(rows) @ cost_beside(wide, at.slope, at.opposite, at.times)
+            if not np.any(costs > found):
+                continue
+            if truth.tangents is None and at.point not in confirmed:
+                given = at.point(), along, rows, rows @ at.slope, rows @ wide
+                confirmed[at.point] = is_confirmed(truth, problem.dtype, *given)
+            known = confirmed.get(at.point, True)
+            found = np.where(known, np.fmax(found, costs), found)
             if np.all(found >= enough):
                 break
         return found

@@ -101,7 +101,7 @@ class Projected:
             self._forward_mode()
         requested = (None, *problem.modes)
         self._findings = [finding for finding in self._findings if finding.mode in requested]
-        if self._findings or self._truth.unsure:
+        if self._truth.unsure or any(one.severity != "note" for one in self._findings):
             yield from layer.doubt()
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)

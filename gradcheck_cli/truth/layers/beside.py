@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ SMALL = 2  # times smaller than the largest leaf: a leaf that is moved at little
 NEARBY: Step = 2.0**-8  # of half an ulp: a step that seldom meets the kink that a move crossed
 SURER = 4  # times nearer to a difference: one derivative is confirmed, and not the other
 
-
+Slope = TypeVar("Slope")
 Point = Callable[[], dict[str, Array]]
 """Makes the values of leaves that have moved; they may be as large as the layer."""
 
@@ -39,6 +39,15 @@ class Pair(NamedTuple):
     times: Step
     there: Point
     back: Point
+
+
+class Visit(NamedTuple, Generic[Slope]):
+    """The slope at a point, at `times` half an ulp, and at the opposite one if it is known."""
+
+    times: Step
+    point: Point
+    slope: Slope
+    opposite: Slope | None
 
 
 def points_beside(leaves: Iterable[Leaf], dtype: str, seed: int) -> Iterator[Pair]:
@@ -65,13 +74,25 @@ def points_beside(leaves: Iterable[Leaf], dtype: str, seed: int) -> Iterator[Pai
     yield Pair(1.0, partial(scaled, unit), partial(scaled, -unit))
 
 
-def cost_beside(here: Float, there: Float, opposite: Float, times: Step) -> Float:
+def visits(pairs: Iterable[Pair], slope_at: Callable[[Point], Slope]) -> Iterator[Visit[Slope]]:
+    """The slopes at points beside the own one: each point first, and then each pair."""
+    for times, there, back in pairs:
+        at_there = slope_at(there)
+        yield Visit(times, there, at_there, None)
+        at_back = slope_at(back)
+        yield Visit(times, there, at_there, at_back)
+        yield Visit(times, back, at_back, at_there)
+
+
+def cost_beside(here: Float, there: Float, opposite: Float | None, times: Step) -> Float:
     """How far rounding may take slopes (c,) from the own point, given those `there` and at the
     `opposite` point, at `times` half an ulp. Beside a kink, as far as they are apart. What smooth
     slopes change grows with the distance, and has the other sign at the opposite point; ROUNDINGS
-    half ulps of it count."""
-    change = there - here
-    bent = np.linalg.norm(change + (opposite - here)) > np.linalg.norm(change) / FIRST_ORDER_SLACK
+    half ulps of it count, and of all while the opposite point is unknown."""
+    change, bent = there - here, False
+    if opposite is not None:
+        least = np.linalg.norm(change) / FIRST_ORDER_SLACK
+        bent = bool(np.linalg.norm(change + (opposite - here)) > least)
     return np.asarray(np.abs(change) * (1.0 if bent else min(1.0, ROUNDINGS / times)))
 
 

@@ -27,25 +27,25 @@ def errors(off: float) -> Errors:
 def test_few_ulps_are_no_error() -> None:
     found = errors(4 * UNIT)
     assert (found.largest, found.count) == (2.0, 0)
-    assert found.is_explained_by(np.zeros(1))
+    assert np.all(found.are_explained_by(np.zeros(1)))
 
 
 def test_an_error_is_compared_with_the_cost_of_its_entry() -> None:
     found = errors(20 * UNIT)
     assert (found.largest, found.count) == (10.0, 1)
-    assert not found.is_explained_by(np.zeros(1))
-    assert found.is_explained_by(np.full(1, UNIT))
-    assert found.is_explained_by(np.full(found.count, UNIT))
+    assert not np.all(found.are_explained_by(np.zeros(1)))
+    assert np.all(found.are_explained_by(np.full(1, UNIT)))
+    assert np.all(found.are_explained_by(np.full(found.count, UNIT)))
 
 
 def test_half_of_the_digits_are_no_rounding() -> None:
-    assert not errors(2.0**-10).is_explained_by(np.full(1, np.inf))
+    assert not np.all(errors(2.0**-10).are_explained_by(np.full(1, np.inf)))
 
 
 def test_an_entry_without_a_number_is_not_explained() -> None:
     found = errors(np.nan)
     assert found.count == 1
-    assert not found.is_explained_by(np.full(1, np.inf))
+    assert not np.all(found.are_explained_by(np.full(1, np.inf)))
 
 
 def test_an_entry_that_cancels_is_compared_with_the_others() -> None:

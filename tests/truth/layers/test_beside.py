@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.truth.layers.beside import FAR, cost_beside, is_confirmed, points_beside
+from gradcheck_cli.truth.layers.beside import (
+    FAR,
+    Pair,
+    cost_beside,
+    is_confirmed,
+    points_beside,
+    visits,
+)
 from gradcheck_cli.truth.layers.projections import Projections
 from tests.checks.making import subject_of, torch_engine
 
@@ -44,6 +51,27 @@ def test_a_slope_beyond_a_kink_counts_in_full_and_a_smooth_one_as_rounding_moves
     np.testing.assert_allclose(beyond, np.abs(steps), rtol=1e-9)
     smooth = cost_beside(here, here + steps, here - steps, times)
     np.testing.assert_allclose(smooth, np.abs(steps) * min(1.0, 4.0 / times), rtol=1e-9)
+    np.testing.assert_array_equal(cost_beside(here, here + steps, None, times), smooth)
+
+
+def test_of_a_pair_the_second_point_is_visited_if_the_first_is_not_enough() -> None:
+    seen: list[str] = []
+
+    def slope_at(point: Any) -> str:
+        seen.append(point())
+        return seen[-1]
+
+    pairs = [Pair(FAR, lambda: "a", lambda: "b"), Pair(1.0, lambda: "c", lambda: "d")]
+    visited = visits(pairs, slope_at)
+    assert next(visited)[2:] == ("a", None)
+    assert seen == ["a"]
+    assert [(at.times, at.point(), *at[2:]) for at in visited] == [
+        (FAR, "a", "a", "b"),
+        (FAR, "b", "b", "a"),
+        (1.0, "c", "c", None),
+        (1.0, "c", "c", "d"),
+        (1.0, "d", "d", "c"),
+    ]
 
 
 def bent(b: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
