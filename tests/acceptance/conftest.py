@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ from docs import generate
 from gradcheck_cli.cli import execution
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report.json_report import as_json
-from tests.cli.calling import Screen, call_here, environment
+from tests.cli.calling import Screen, call_here
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = "specs/examples"
 PLANTED = "specs/planted"
 LAYERS = "specs/layers/code"
+ENGINES = ("reference", "torch", "tensorflow", "jax")
+WITHOUT_COMPILERS = (*ENGINES, "numpy")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Run:
     code: int
     screen: str
     report: dict[str, Any]
+    table: str = ""
 
     def result(self, spec: str) -> dict[str, Any]:
         found: dict[str, Any]
@@ -61,30 +63,23 @@ class Run:
 def run_of(folder: Path, *arguments: str, **variables: str) -> Run:
     """Run `gradcheck ARGUMENTS` at the top of the checkout, with a report in `folder`."""
     report = folder / "report.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "gradcheck_cli", *arguments, "--report", f"json={report}"],
-        cwd=ROOT,
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout, json.loads(report.read_text("utf-8")))
+    screen = call_here(*arguments, "--report", f"json={report}", cwd=ROOT, env=variables)
+    return Run(screen.code, screen.out, json.loads(report.read_text("utf-8")))
 
 
 @pytest.fixture(scope="session")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file to which the run of the examples writes its table."""
-    return tmp_path_factory.mktemp("matrix") / "matrix.md"
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """All examples on the engines that compile nothing, with a table (`Run.table`)."""
+    return examples_on(WITHOUT_COMPILERS, tmp_path_factory.mktemp("examples"))
 
 
-@pytest.fixture(scope="session")
-def examples(tmp_path_factory: pytest.TempPathFactory, matrix: Path) -> Run:
-    """The run that makes the table of all examples on all engines."""
-    reports = ("-v", "--report", f"matrix={matrix}")
-    return run_of(tmp_path_factory.mktemp("examples"), *generate.MATRIX_COMMAND, *reports)
+def examples_on(engines: Sequence[str], folder: Path) -> Run:
+    """The run that makes the table of all examples, on these engines."""
+    *command, every = generate.MATRIX_COMMAND
+    assert every == ",".join(generate.ENGINES)
+    table = folder / "matrix.md"
+    run = run_of(folder, *command, ",".join(engines), "-v", "--report", f"matrix={table}")
+    return replace(run, table=table.read_text("utf-8"))
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from docs import generate
-from tests.acceptance.conftest import EXAMPLES, LAYERS, ROOT, Run
+from tests.acceptance.conftest import (
+    ENGINES,
+    EXAMPLES,
+    LAYERS,
+    ROOT,
+    WITHOUT_COMPILERS,
+    Run,
+    examples_on,
+)
 
 FOLDER = f"{EXAMPLES}/"
-ENGINES = ("reference", "torch", "tensorflow", "jax")
 NO_NUMPY = ("numpy", "GC705")  # it differentiates no formulas
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 
@@ -37,21 +43,44 @@ def test_the_demo_shows_what_tests_run() -> None:
     assert folders.split() == [EXAMPLES, LAYERS]
 
 
-def test_the_page_shows_the_table_of_a_fresh_run(run: Run, matrix: Path) -> None:
-    page, table = generate.MATRIX_PAGE.read_text("utf-8"), matrix.read_text("utf-8")
-    assert page == generate.with_matrix(page, table), "run `python docs/generate.py --matrix`"
+@pytest.fixture(params=["without compilers", pytest.param("all", marks=pytest.mark.exhaustive)])
+def table(
+    request: pytest.FixtureRequest, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """The table of the run, and that of a run of all engines, two of which compile."""
+    if request.param == "all":
+        return examples_on(generate.ENGINES, tmp_path_factory.mktemp("matrix")).table
+    return run.table
 
 
-def test_every_cell_of_the_table_is_a_verdict(run: Run, matrix: Path) -> None:
+def rows_of(table: str) -> tuple[list[str], list[list[str]]]:
+    """The engines, and the cells of each row: name, point, engines."""
+    header, _, *rows = (
+        [cell.strip(" `") for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line.startswith("|")
+    )
+    return header[2:], rows
+
+
+def test_the_page_shows_the_table_of_a_fresh_run(table: str) -> None:
+    page = generate.MATRIX_PAGE.read_text("utf-8")
+    (engines, rows), (of_page, shown) = rows_of(table), rows_of(page)
+    assert of_page == [*generate.ENGINES]
+    kept = [0, 1, *(2 + of_page.index(engine) for engine in engines)]
+    told = "run `python docs/generate.py --matrix`"
+    assert [[row[place] for place in kept] for row in shown] == rows, told
+    if engines == of_page:
+        assert page == generate.with_matrix(page, table), told
+
+
+def test_every_cell_of_the_table_is_a_verdict(run: Run, table: str) -> None:
     """A cell is a pass, a finding about numbers, or a refusal that says why; never a crash."""
     layers = ("reference", "symbolic")  # which run no layers
     formulas = {r["spec"] for r in run.report["results"] if r["path"].startswith(FOLDER)}
-    header, _, *rows = (
-        line for line in matrix.read_text("utf-8").splitlines() if line.startswith("|")
-    )
-    engines = header.strip("| ").split(" | ")[1:]
-    for row in rows:
-        name, _, *cells = (cell.strip(" `") for cell in row.strip("|").split("|"))
+    engines, rows = rows_of(table)
+    assert {*WITHOUT_COMPILERS} <= {*engines}
+    for name, _, *cells in rows:
         formula = name in formulas
         for engine, shown in zip(engines, cells, strict=True):
             if shown == "-":
@@ -170,7 +199,7 @@ def test_reciprocal_of_exp_names_its_cause(run: Run, engine: str) -> None:
 
 def test_reciprocal_of_exp_at_45_is_lost_in_two_engines(run: Run) -> None:
     found = run.findings("reciprocal_exp", point=2)
-    lossy = ("tensorflow", "jax", "jax-jit", "eigen")
+    lossy = ("tensorflow", "jax")
     assert {(f["engine"], f["code"]) for f in found} == {(e, "GC302") for e in lossy} | {NO_NUMPY}
 
 
