@@ -131,15 +131,17 @@ def spent(workload: Workload, variables: Mapping[str, str], folder: Path) -> Spe
 def compared(
     workload: Workload, sides: Sequence[Mapping[str, str]], folder: Path, repeats: int
 ) -> list[Spent]:
-    """The median of each side. The first run of each fills the caches and is dropped."""
+    """The median of each side. The first run of each fills the caches and is dropped, unless there
+    is no other."""
     runs: list[list[Spent]] = [[] for _ in sides]
     for repeat in range(repeats + 1):
         order = range(len(sides)) if repeat % 2 else reversed(range(len(sides)))
         for side in order:
-            found = spent(workload, sides[side], folder)
-            if repeat:
-                runs[side].append(found)
-    return [Spent(statistics.median(r.seconds for r in mine), mine[0].evaluations) for mine in runs]
+            runs[side].append(spent(workload, sides[side], folder))
+    return [
+        Spent(statistics.median(run.seconds for run in mine[1:] or mine), mine[0].evaluations)
+        for mine in runs
+    ]
 
 
 def compare(other: Path, only: str = "", count: int = MANY, repeats: int = REPEATS) -> int:

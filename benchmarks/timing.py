@@ -31,11 +31,9 @@ def medians(
     commands: Sequence[Command], seconds: Callable[[Command], float], repeats: int
 ) -> list[float]:
     """The median time of each command. They run in turn, so that a busy machine slows all; the
-    first call of each fills the caches and is dropped."""
+    first call of each fills the caches and is dropped, unless there is no other."""
     taken: list[list[float]] = [[] for _ in commands]
-    for repeat in range(repeats + 1):
+    for _ in range(repeats + 1):
         for times, command in zip(taken, commands, strict=True):
-            spent = seconds(command)
-            if repeat:
-                times.append(spent)
-    return [statistics.median(times) for times in taken]
+            times.append(seconds(command))
+    return [statistics.median(times[1:] or times) for times in taken]

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_checkout_takes_as_many_evaluations_as_itself() -> None:
     command = [sys.executable, ROOT / "benchmarks" / "startup.py", "--against", ROOT]
-    command += ["--only", "reference", "--count", "3", "--repeats", "1"]
+    command += ["--only", "reference", "--count", "3", "--repeats", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode in (0, 1), done.stderr  # times of one run each say little
+    assert done.returncode in (0, 1), done.stderr  # times of the first run of each say little
     _, *lines = done.stdout.splitlines()
     found = [re.split(r"\s+", line.strip()) for line in lines]
     assert [words[-2:] for words in found] == [

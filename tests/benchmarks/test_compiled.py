@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_both_sides_of_each_row_are_measured() -> None:
     command = [sys.executable, ROOT / "benchmarks" / "compiled.py", "jax-jit"]
-    command += ["--repeats", "1", "--more", "1"]
+    command += ["--repeats", "0", "--more", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode in (0, 1), done.stderr  # times of one run each say little
+    assert done.returncode in (0, 1), done.stderr  # times of the first run of each say little
     _, *lines = done.stdout.splitlines()
     found = [
         re.match(r" *(\S+)s +(\S+)s +(\S+)  jax-jit, (\w+), (with the start|one more)", line)
