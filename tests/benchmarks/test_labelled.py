@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from benchmarks import labelled
-from benchmarks.labelled import ENGINES, SPECS, Judged, judged, label_of
+from benchmarks.labelled import SPECS, Judged, judged, label_of
 from gradcheck_cli.domain.codes import CODES
+from tests.every import first
 
 EVERY = 40
 
@@ -31,7 +32,7 @@ def test_a_wrong_label_fails() -> None:
     assert not Judged("a", "GC101", frozenset()).is_right
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first(3, ["torch", "tensorflow", "numpy", "jax"]))
 def test_a_sample_is_judged_as_labelled(engine: str) -> None:
     cases = [*judged(EVERY, (engine,))]
     assert len(cases) >= 2

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.truth import Hull, PointKind
 from gradcheck_cli.judge import judge
 from gradcheck_cli.judge.kinks import outside_hull
+from tests.every import first
 from tests.judge.making import answer, block, case, failed
 
 KINK = PointKind.KINK
@@ -126,7 +127,7 @@ def giving(*shares: float) -> Callable[[Evaluation], Evaluation]:
     return change
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", first(1, ["float32", "float64"]))
 @pytest.mark.parametrize("formula", ["max(x)", "maximum(x[0], x[1])", "-minimum(-x[0], -x[1])"])
 @pytest.mark.parametrize(
     ("shares", "codes"),

@@ -163,7 +163,7 @@ TIED = {
 }
 
 
-@pytest.mark.parametrize("name", first(3, TIED))
+@pytest.mark.parametrize("name", first(2, TIED))
 def test_where_the_gradient_has_no_derivative_nothing_is_wrong(name: str) -> None:
     values = {"x": np.array([0.0, 0.4]), "y": np.array([0.0, -1.3])}
     answer = examined(TIED[name], values, modes=(*SECOND, FORWARD))
@@ -180,7 +180,7 @@ def test_a_tie_that_no_axis_sees_is_seen_at_every_entry(place: int) -> None:
     assert {finding.severity for finding in answer.findings} <= {"note"}
 
 
-@pytest.mark.parametrize("name", first(3, TIED))
+@pytest.mark.parametrize("name", first(2, TIED))
 def test_what_is_wrong_beside_a_kink_is_found(name: str) -> None:
     values = {"x": np.array([0.0, 0.4]), "y": np.array([0.0, -1.3])}
     answer = examined(
@@ -198,7 +198,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", first(2, BESIDE))
 def test_a_kink_that_an_input_does_not_cross_excuses_nothing_by_it(name: str) -> None:
     # abs(x) y at x = 0: the row of y has a kink along x, and none along y
     values = {"x": np.array([0.0]), "y": np.array([0.7])}
@@ -515,7 +515,7 @@ def test_what_a_softmax_absorbs_is_not_a_wrong_second_derivative() -> None:
     ]
 
 
-@pytest.mark.parametrize("step", [0.2, 0.3])
+@pytest.mark.parametrize("step", first(1, [0.2, 0.3]))
 def test_terms_that_cancel_beside_larger_entries_are_no_doubt(step: float) -> None:
     """Transitions that are a sum u_i + v_j make states independent of each other: the second
     derivatives across time are 0, but for the rounding of these sums."""
