@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.cli.streams import PLAIN_WIDTH, wants_color, width
+from tests.every import first
 
 from .calling import call, environment
 
@@ -127,20 +128,27 @@ def shell(line: str, folder: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("line", "code", "words"),
-    [
-        (">&-", 2, "error: cannot write to standard output: it is closed\n"),
-        ("2>&-", 0, ""),
-        (">/dev/full", 2, "error: cannot write to standard output: No space left on device\n"),
-        (">/dev/full 2>&1", 2, ""),
-        ("<&- >&- 2>&-", 2, ""),
-        ("--output good.txt <&- >&- 2>&-", 0, ""),
-        ("--output /dev/full", 2, "error: cannot write to /dev/full: No space left on device\n"),
-        (
-            "--report json=/dev/full >/dev/null",
-            2,
-            "error: cannot write to /dev/full: No space left on device\n",
-        ),
-    ],
+    first(
+        5,
+        [
+            (">&-", 2, "error: cannot write to standard output: it is closed\n"),
+            (">/dev/full", 2, "error: cannot write to standard output: No space left on device\n"),
+            (
+                "--output /dev/full",
+                2,
+                "error: cannot write to /dev/full: No space left on device\n",
+            ),
+            (
+                "--report json=/dev/full >/dev/null",
+                2,
+                "error: cannot write to /dev/full: No space left on device\n",
+            ),
+            ("--output good.txt <&- >&- 2>&-", 0, ""),
+            ("2>&-", 0, ""),
+            (">/dev/full 2>&1", 2, ""),
+            ("<&- >&- 2>&-", 2, ""),
+        ],
+    ),
 )
 def test_streams_that_are_closed_or_full(line: str, code: int, words: str, tmp_path: Path) -> None:
     run = "run good.yaml --engine reference"

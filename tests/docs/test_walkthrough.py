@@ -8,7 +8,6 @@ import pytest
 
 from docs.generate import WALKTHROUGHS
 from docs.walkthrough import PageError, agrees, played
-from tests.every import first
 
 ROOT = Path(__file__).parents[2]
 PAGE = """\
@@ -31,9 +30,19 @@ SHOWN
 """
 
 
-@pytest.mark.parametrize("path", first(1, WALKTHROUGHS), ids=lambda path: path.stem)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", WALKTHROUGHS, ids=lambda path: path.stem)
 def test_a_walkthrough_shows_what_is_printed(path: Path, tmp_path: Path) -> None:
     page = path.read_text("utf-8")
+    assert played(page, tmp_path) == page, "run `python docs/generate.py --outputs`"
+
+
+def test_the_screens_of_readme_show_what_is_printed(tmp_path: Path) -> None:
+    """Without the commands whose output is not shown; none of them is for a later one."""
+    page = re.sub(
+        r"^```sh\n.*?^```\n", "", (ROOT / "README.md").read_text("utf-8"), flags=re.M | re.S
+    )
+    assert page.count("\n$ ") + page.count("```text\n$ ") >= 7
     assert played(page, tmp_path) == page, "run `python docs/generate.py --outputs`"
 
 

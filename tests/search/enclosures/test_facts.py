@@ -9,6 +9,7 @@ from gradcheck_cli.search.enclosures.enclosed import Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.enclosures.facts import facts_of, merged, signed
 from reference_engine.arithmetic.arbs import precision
+from tests.every import first
 from tests.search.searched import spec_of
 
 
@@ -54,8 +55,9 @@ def test_a_quotient_by_the_number_of_largest_elements_is_finite(
             assert np.all((found.lo <= 0) & (found.hi >= 1) & (found.error >= 2 / 3))
 
 
-@pytest.mark.parametrize("row", ["max", "min"])
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("row", "again"), first(2, [("max", False), ("min", True), ("max", True), ("min", False)])
+)
 def test_distances_from_the_largest_and_what_is_the_largest_hold_at_all_points(
     row: str, again: bool
 ) -> None:
