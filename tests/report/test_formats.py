@@ -136,7 +136,7 @@ def test_a_run_without_a_spec(name: str) -> None:
     assert codes_in(name, written(name, samples.report())) == set()
 
 
-@pytest.mark.parametrize("name", first(3, TEXTS))
+@pytest.mark.parametrize("name", first(2, TEXTS))
 def test_five_thousand_findings(name: str, five_thousand: Report) -> None:
     start = time.process_time()
     text = written(name, five_thousand)
