@@ -18,7 +18,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.subject import Spare, Subject
+from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.judge.measures import Mask
@@ -30,7 +30,7 @@ from gradcheck_cli.truth.layers.beside import (
     visits,
 )
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
-from gradcheck_cli.truth.layers.projections import Moving, Projections
+from gradcheck_cli.truth.layers.projections import Moving, Projections, single_vjp
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.probes import moves
 from gradcheck_cli.truth.numerics.verify_first import Probe
@@ -42,12 +42,14 @@ State = Literal["checked", "left out", "failed"]
 class Forward:
     """Forward mode, compared with the differences of `truth` that were `seen` along directions by
     number, along which `moved` moved. `looks` are finished comparisons, with error bars that
-    include the rounding of forward mode; `notes` say if there is no such mode."""
+    include the rounding of forward mode; `notes` say if there is no such mode. `reverse_passed`:
+    nothing is wrong with the gradient by reverse mode in either dtype."""
 
     layer: BoundLayer
     truth: Projections
     moved: Mapping[int, Moving]
     seen: Mapping[int, Probe | None]
+    reverse_passed: bool = False
     state: State = "checked"
     source = "finite-difference"
     looks: dict[int, Probe | None] = field(default_factory=dict)
@@ -201,17 +203,19 @@ class Forward:
 
     def _precision_loss(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
         """GC301 if the narrow dtype loses more than half of the digits of a product that is right
-        in the highest precision, and that no move of the inputs by a few ulps takes there; smaller
-        losses are not reported here."""
+        in the highest precision, unless reverse mode has the same product and passed, or a move of
+        the inputs by a few ulps takes it there; smaller losses are not reported here."""
         rows, dtype = self.truth.rows, self.layer.problem.dtype
         mine, right = rows @ pushed, rows @ wide
         allowed = FORMATS[dtype].half * np.sqrt(rows**2 @ wide**2)
         off = ~(np.abs(mine - right) <= allowed)
+        if np.any(off) and self.reverse_passed:
+            off &= ~(np.abs(mine - self._by_reverse(number)) <= allowed)
         if np.any(off):
             enough = (np.abs(mine - right) - allowed) / FIRST_ORDER_SLACK
             beside = self._slopes_beside(number, wide, enough)
             allowed = allowed + FIRST_ORDER_SLACK * beside  # a sum over several kinks
-            off = ~(np.abs(mine - right) <= allowed)
+            off &= ~(np.abs(mine - right) <= allowed)
         if np.any(off):
             k = int(np.argmax(off))
             message = (
@@ -219,6 +223,16 @@ class Forward:
                 f"cotangent in {dtype}, and {right[k]:.9g} in {self.truth.subject.dtype}"
             )
             yield self._finding(Codes.PRECISION_LOSS, message, None)
+
+    def _by_reverse(self, number: int) -> Float:
+        """rows @ J @ direction, (r,), by reverse mode of the narrow layer."""
+        truth, found = self.truth, []
+        with truth.as_at(self.moved[number]):
+            for row in truth.rows:
+                pulled = single_vjp(self.layer.narrow, Call(cotangents=row[None]))
+                gradient = {leaf.name: pulled.get(leaf.name) for leaf in truth.leaves}
+                found.append(truth.product_along(gradient, number))
+        return np.array(found)
 
     def _slopes_beside(self, number: int, wide: Float, enough: Float) -> Float:
         """How far each row @ J @ direction, (r,), may change when a few ulps of the narrow dtype

@@ -125,7 +125,9 @@ class Projected:
             rows = self._enclosed
             every.append(EnclosedForward(self.layer, self._truth, rows.moved, {}, rows=rows))
         if self._along.moved:
-            every.append(Forward(self.layer, self._truth, self._along.moved, self._along.looks))
+            passed = all(finding.severity == "note" for finding in self._findings)
+            moved, looks = self._along.moved, self._along.looks
+            every.append(Forward(self.layer, self._truth, moved, looks, reverse_passed=passed))
         for forward in every:
             self._findings += forward.findings()
             self.notes += forward.notes

@@ -164,6 +164,16 @@ def test_a_jvp_that_is_wrong_in_one_dtype_alone() -> None:
     assert not examined(InFloat32, INPUTS).findings
 
 
+@pytest.mark.usefixtures("is_large")
+def test_digits_that_both_modes_lose_are_told_of_both() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        y = x * w / 1000
+        return y - torch.sin(y)
+
+    found = told(examined(layer, MANY, dtype="float32"))
+    assert {("GC301", "reverse", "x"), ("GC301", "forward", None)} <= found
+
+
 @pytest.mark.parametrize("size", [1e-200, 1e100, 1e200, 1e300])
 def test_inputs_of_any_size_that_the_dtype_has_are_checked(size: float) -> None:
     answer = examined(lambda x: x / 2, {"x": np.linspace(0.5, 1.0, 20) * size})
