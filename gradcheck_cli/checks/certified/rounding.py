@@ -227,7 +227,7 @@ class Rounding:
                 costs = self._costs(k, every, sums)
                 left = self._unexplained(left, costs)
                 weighed = {n: self._weigh(k, n, one, costs[n], none[n]) for n, one in left.items()}
-                if any(np.any(one.odd & ~near[name]) for name, one in weighed.items()):
+                if any(np.any((one.odd | one.half) & ~near[n]) for n, one in weighed.items()):
                     noise = self._noise(k, every, sums)
                     weighed = {n: self._weigh(k, n, left[n], costs[n], noise[n]) for n in left}
                 if beside is none and any(np.any(one.lost) for one in weighed.values()):

@@ -23,7 +23,7 @@ from gradcheck_cli.truth.numerics.differences import Float
 FAR: Step = FIRST_ORDER_SLACK * ROUNDINGS
 # Of several kinks nearby, long moves always cross all, in one direction or the other; short ones
 # cross some. Where two numbers meet, every second draw shows it.
-TIMES = (FAR, FAR, FAR, FAR, 1.0, 1.0)
+TIMES: tuple[Step, ...] = (FAR, FAR, FAR, FAR, 1.0, 1.0)
 SMALL = 2  # times smaller than the largest leaf: a leaf that is moved at little cost
 NEARBY: Step = 2.0**-8  # of half an ulp: a step that seldom meets the kink that a move crossed
 SURER = 4  # times nearer to a difference: one derivative is confirmed, and not the other
