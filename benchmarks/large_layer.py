@@ -36,7 +36,7 @@ BATCH = 1024  # with few rows, a layer rather reads its parameters than computes
 FORWARDS = 20
 # For a layer of 1e7 parameters, with one thread, by batch: the most forwards, and memory in
 # addition, in units of the layer's own. Two arrays in float64 take 2. Measured at 1024: 54, 55, 59,
-# 80 and 78 forwards, of 0.29 to 0.51 s, and 2.9, 2.8, 2.4, 3.8 and 3.3 times the memory. Measured
+# 80 and 78 forwards, of 0.29 to 0.51 s, and 2.9, 2.8, 2.8, 3.8 and 3.3 times the memory. Measured
 # at 64: 109, 86, 102, 132 and 216, of 18 to 43 ms, and 2.2, 2.2, 2.8, 2.0 and 2.5. Half of that
 # time goes into the numbers of the parameters, whatever the batch.
 MOST = {
