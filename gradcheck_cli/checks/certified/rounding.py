@@ -33,7 +33,7 @@ from gradcheck_cli.truth.layers.beside import (
     points_beside,
     visits,
 )
-from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, perturbed_leaf
+from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, own_size, perturbed_leaf
 from gradcheck_cli.truth.layers.projections import Projections, single_vjp
 from gradcheck_cli.truth.layers.weighing import move_of, rounding_only
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
@@ -368,8 +368,8 @@ class Rounding:
         """A direction (n,) along which the remaining entries of a leaf move by their own size, up
         or down at random, and the steps (c,) of these."""
         leaf = self._leaves[name]
-        size = np.abs(leaf.kept.reshape(-1)[errors.worse])
-        steps = signs(rng, size.shape) * np.where(size == 0, 1.0, size)
+        sizes = own_size(leaf.kept.reshape(-1)[errors.worse])
+        steps = signs(rng, sizes.shape) * sizes
         along = np.zeros(leaf.size)
         along[errors.worse] = steps
         return along, steps

@@ -107,8 +107,9 @@ def is_confirmed(
 ) -> Array:
     """A mask of the rows (r, m) for which the layer at `near`, a point of `points_beside` for this
     dtype, has the derivative (r,) along a direction, by leaf, that its backward has `stated` there.
-    Its tangents agree with it, or else its differences do, and not with that of the point itself,
-    `known`. A wrong backward, too, may return something else next door."""
+    If the layer has tangents, they must agree with it. If not, its differences must agree with it,
+    and not with `known`, the derivative at the point itself. A wrong backward, too, may return
+    something else next door."""
     subject = truth.subject
     if truth.tangents is not None:
         slope = rows @ truth.tangents.at(near, along)
